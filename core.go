@@ -1,0 +1,233 @@
+package chash
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A layout is what a structure adds to the core: how owners are laid out for a
+// set of placements, and where the walk of a key begins. It is immutable.
+type layout[L any] interface {
+	// lay returns the layout of the same options for other placements, which are
+	// sorted by hash key. It may take from the receiver what did not change.
+	lay(placements []placement) (L, error)
+	// array returns the owners.
+	array() *owners
+	// walk returns the order in which the key meets the owners.
+	walk(key string) walk
+}
+
+// core is a Maglev or a Ring but for its layout: the membership, which writers
+// change under a lock, and the snapshot of it that lookups read without one.
+type core[T any, L layout[L]] struct {
+	current atomic.Pointer[snapshot[T, L]]
+	_       [cacheLine]byte // every lookup reads current: no writer of mu or turn shall take its line away
+
+	mu       sync.RWMutex
+	roster   roster[T]
+	rebuilds uint64
+	_        [cacheLine]byte
+
+	turn atomic.Uint64 // of Next
+}
+
+const cacheLine = 64
+
+// init fills the core of a structure under construction: the layout is the
+// empty one that carries the options.
+func (c *core[T, L]) init(empty L, backends []Backend[T]) error {
+	c.current.Store(newSnapshot(empty, &c.roster))
+	return c.Add(backends...)
+}
+
+// commit makes members the membership; they are valid, sorted by name and the
+// core's from here on. The owners are laid out anew only if placements differ.
+// On an error nothing has changed.
+func (c *core[T, L]) commit(members []Backend[T]) error {
+	next := newRoster(members)
+	layout := c.current.Load().layout
+	if !samePlacements(c.roster.placements, next.placements) {
+		var err error
+		if layout, err = layout.lay(next.placements); err != nil {
+			return err
+		}
+		c.rebuilds++
+	}
+	c.roster = next
+	c.current.Store(newSnapshot(layout, &next))
+	return nil
+}
+
+// Add adds backends: all of them or, on an error, none. The errors are
+// ErrEmptyName, ErrInvalidState and ErrBackendExists, and ErrTooManyBackends of
+// a Maglev or ErrRingTooLarge of a Ring. It costs at most one rebuild, during
+// which lookups go on with the state before; other changes wait for it.
+func (c *core[T, L]) Add(backends ...Backend[T]) error {
+	added, err := batch(backends)
+	if err != nil || len(added) == 0 {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	members, err := c.roster.with(added)
+	if err != nil {
+		return err
+	}
+	return c.commit(members)
+}
+
+// Remove removes the backends of those names: all of them or, if one is not
+// there or named twice, none, with ErrBackendNotFound. It costs at most one
+// rebuild, and none for backends that are Draining.
+func (c *core[T, L]) Remove(names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	members, err := c.roster.without(names)
+	if err != nil {
+		return err
+	}
+	return c.commit(members)
+}
+
+// Set makes the backends the whole membership, as a Clear and an Add would but
+// at once: lookups see the state before or the state after. The errors are
+// those of Add. It costs at most one rebuild, and none if the placements stay
+// what they are: if only states other than Draining, values, the order or names
+// apart from the hash key differ.
+func (c *core[T, L]) Set(backends []Backend[T]) error {
+	members, err := batch(backends)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.commit(members)
+}
+
+// Clear removes every backend.
+func (c *core[T, L]) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// No layout refuses the empty set.
+	_ = c.commit(nil)
+}
+
+// SetState sets the state of one backend. Between Healthy and Unhealthy it
+// costs one bit for each placement to copy, more only where a backend shares
+// its placement or where fewer than one in 16 slots or points are left healthy:
+// then it indexes those, in time of their number. To and from Draining it costs
+// a rebuild. The errors are ErrBackendNotFound and ErrInvalidState, and out of
+// Draining those of Add.
+func (c *core[T, L]) SetState(name string, state State) error {
+	if err := state.validate(name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, err := c.roster.find(name)
+	if err != nil {
+		return err
+	}
+	before := c.roster.members[i].State
+	switch {
+	case before == state:
+		return nil
+	case before == Draining || state == Draining:
+		members := slices.Clone(c.roster.members)
+		members[i].State = state
+		return c.commit(members)
+	}
+	p := c.roster.placementOf(i)
+	led, _ := c.roster.lead(p)
+	c.roster.members[i].State = state
+	next := c.current.Load().copy()
+	lead, healthy := c.roster.lead(p)
+	if lead != led {
+		next.setValue(p, c.roster.members[lead].Value)
+	}
+	next.setHealth(p, healthy)
+	c.current.Store(next)
+	return nil
+}
+
+// SetWeight sets the weight of one backend, at least 1, else ErrInvalidWeight.
+// It costs a rebuild where it changes its placement's weight. The errors are
+// ErrBackendNotFound and ErrInvalidWeight, and ErrRingTooLarge of a Ring.
+func (c *core[T, L]) SetWeight(name string, weight uint32) error {
+	if weight == 0 {
+		return fmt.Errorf("%w: 0 for backend %q", ErrInvalidWeight, name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, err := c.roster.find(name)
+	if err != nil || c.roster.members[i].Weight == weight {
+		return err
+	}
+	members := slices.Clone(c.roster.members)
+	members[i].Weight = weight
+	return c.commit(members)
+}
+
+// SetValue sets the value of one backend, so that its place outlives, say, its
+// connection. It copies the values, one for each placement, and rebuilds
+// nothing. The error is ErrBackendNotFound.
+func (c *core[T, L]) SetValue(name string, value T) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, err := c.roster.find(name)
+	if err != nil {
+		return err
+	}
+	c.roster.members[i].Value = value
+	if c.roster.members[i].State == Draining {
+		return nil
+	}
+	p := c.roster.placementOf(i)
+	if lead, _ := c.roster.lead(p); lead == i {
+		next := c.current.Load().copy()
+		next.setValue(p, value)
+		c.current.Store(next)
+	}
+	return nil
+}
+
+// Backends returns a copy of what there is, sorted by name, with weights of 0
+// shown as the 1 that they mean.
+func (c *core[T, L]) Backends() []Backend[T] {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Clone(c.roster.members)
+}
+
+// Backend returns the backend of that name and reports whether there is one.
+func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if i, found := c.roster.index(name); found {
+		return c.roster.members[i], true
+	}
+	return Backend[T]{}, false
+}
+
+// Len returns the number of backends, whatever their states.
+func (c *core[T, L]) Len() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.roster.members)
+}
+
+// cloneTo makes the core of a structure under construction an independent copy.
+// What is immutable is shared: the layout, the snapshot, the placements.
+func (c *core[T, L]) cloneTo(to *core[T, L]) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	to.roster = c.roster
+	to.roster.members = slices.Clone(c.roster.members)
+	to.rebuilds = c.rebuilds
+	to.current.Store(c.current.Load())
+}

@@ -1,0 +1,60 @@
+package chash
+
+import "errors"
+
+// Every error that this package returns is one of these, found with errors.Is.
+// Calls that change the membership wrap it with the name or the number that
+// was wrong; lookups return it bare. A call that fails changes nothing.
+var (
+	// ErrNoBackends is returned by lookups on an empty structure: add a backend.
+	ErrNoBackends = errors.New("chash: no backends")
+
+	// ErrNoHealthyBackends is returned by lookups where there are backends but
+	// every one is Unhealthy or Draining, and by GetFunc where accept takes none.
+	ErrNoHealthyBackends = errors.New("chash: no healthy backends")
+
+	// ErrEmptyName is returned for a backend without a Name.
+	ErrEmptyName = errors.New("chash: backend name is empty")
+
+	// ErrBackendExists is returned for a Name that is there already, or twice in
+	// one batch.
+	ErrBackendExists = errors.New("chash: backend exists")
+
+	// ErrBackendNotFound is returned for a name that is not there, and by Remove
+	// for one that is named twice.
+	ErrBackendNotFound = errors.New("chash: backend not found")
+
+	// ErrInvalidState is returned for a State other than Healthy, Unhealthy and
+	// Draining.
+	ErrInvalidState = errors.New("chash: invalid state")
+
+	// ErrInvalidWeight is returned by SetWeight for a weight of 0: a backend that
+	// shall have no share is a Draining one.
+	ErrInvalidWeight = errors.New("chash: invalid weight")
+
+	// ErrTableSizeNotPrime is returned by NewMaglev for a table size that is not a
+	// prime. Its text names the nearest primes.
+	ErrTableSizeNotPrime = errors.New("chash: table size is not prime")
+
+	// ErrTableSizeTooLarge is returned by NewMaglev for a table size above
+	// MaxTableSize.
+	ErrTableSizeTooLarge = errors.New("chash: table size is too large")
+
+	// ErrTooManyBackends is returned where a Maglev table would have fewer slots
+	// than placements: choose a larger table.
+	ErrTooManyBackends = errors.New("chash: more placements than slots")
+
+	// ErrInvalidReplicas is returned by NewRing for fewer than one replica.
+	ErrInvalidReplicas = errors.New("chash: invalid number of replicas")
+
+	// ErrRingTooLarge is returned where a ring would have more than MaxRingPoints
+	// points: choose fewer replicas or smaller weights.
+	ErrRingTooLarge = errors.New("chash: ring is too large")
+
+	// ErrNilHash is returned by the constructors for WithHash(nil).
+	ErrNilHash = errors.New("chash: hash function is nil")
+
+	// ErrSeedAndHash is returned by the constructors for a seed together with a
+	// hash function: a function of the caller's carries its own seed.
+	ErrSeedAndHash = errors.New("chash: seed and hash function exclude each other")
+)

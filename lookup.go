@@ -1,0 +1,163 @@
+package chash
+
+import "iter"
+
+// A snapshot is one whole state as lookups see it, immutable once published.
+type snapshot[T any, L any] struct {
+	view
+	values []T // by placement: of the backend that outranks the others
+	layout L
+	empty  error // what lookups return where no placement is healthy
+}
+
+func newSnapshot[T any, L layout[L]](l L, r *roster[T]) *snapshot[T, L] {
+	s := &snapshot[T, L]{
+		view: view{
+			owners:  l.array(),
+			healthy: newBitmap(len(r.placements)),
+		},
+		values: make([]T, len(r.placements)),
+		layout: l,
+		empty:  ErrNoHealthyBackends,
+	}
+	if len(r.members) == 0 {
+		s.empty = ErrNoBackends
+	}
+	for p := range r.placements {
+		lead, healthy := r.lead(p)
+		s.values[p] = r.members[lead].Value
+		if healthy {
+			s.healthy.flip(p)
+			s.live++
+			s.alive += int(s.owners.counts[p])
+		}
+	}
+	s.index()
+	return s
+}
+
+// copy returns a copy to be changed through setHealth and setValue and then
+// published.
+func (s *snapshot[T, L]) copy() *snapshot[T, L] {
+	next := *s
+	return &next
+}
+
+func (s *snapshot[T, L]) setValue(p int, value T) {
+	values := make([]T, len(s.values))
+	copy(values, s.values)
+	values[p] = value
+	s.values = values
+}
+
+// first returns the value of the first healthy placement of a walk.
+func (s *snapshot[T, L]) first(w walk) (T, error) {
+	if s.live > 0 {
+		if p, found := w.next(&s.view); found {
+			return s.values[p], nil
+		}
+	}
+	return s.fail()
+}
+
+func (s *snapshot[T, L]) fail() (T, error) {
+	var zero T
+	return zero, s.empty
+}
+
+// GetN returns the values of the first n distinct healthy placements in the
+// key's order of preference: of all where there are fewer, and of none, without
+// an error, for an n of 0 or below. The first is that of Get. On an empty
+// structure the error is ErrNoBackends, without a healthy backend it is
+// ErrNoHealthyBackends. The slice is the caller's.
+func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
+	if n <= 0 {
+		return nil, nil
+	}
+	return c.AppendN(make([]T, 0, min(n, c.current.Load().live)), key, n)
+}
+
+// AppendN is GetN that appends to dst, which on an error comes back as it was.
+// It allocates only where dst has no room, or to tell more than 32 placements
+// apart.
+func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
+	if n <= 0 {
+		return dst, nil
+	}
+	s := c.current.Load()
+	if s.live == 0 {
+		return dst, s.empty
+	}
+	cursor := s.cursor(s.layout.walk(key))
+	for ; n > 0; n-- {
+		p, found := cursor.next(&s.view)
+		if !found {
+			break
+		}
+		dst = append(dst, s.values[p])
+	}
+	return dst, nil
+}
+
+// Candidates returns the values of all healthy placements in the key's order of
+// preference, the order of GetN, for retries and for rules of the caller's own.
+// Each is found when it is asked for. The sequence can be used again; each use
+// sees the state of its beginning, and yields nothing without a healthy backend.
+// It allocates nothing for the first 32.
+func (c *core[T, L]) Candidates(key string) iter.Seq[T] {
+	return func(yield func(T) bool) { c.candidates(key, yield) }
+}
+
+func (c *core[T, L]) candidates(key string, yield func(T) bool) {
+	s := c.current.Load()
+	if s.live == 0 {
+		return
+	}
+	cursor := s.cursor(s.layout.walk(key))
+	for {
+		p, found := cursor.next(&s.view)
+		if !found || !yield(s.values[p]) {
+			return
+		}
+	}
+}
+
+// GetFunc returns the value of the first healthy placement, in the key's order
+// of preference, that accept takes: the caller's own choice for this call, such
+// as a zone or a circuit breaker, without a rebuild. It asks accept at most once
+// for each placement it meets. A nil accept takes every one. On an empty
+// structure the error is ErrNoBackends; without a healthy backend that accept
+// takes it is ErrNoHealthyBackends. It allocates nothing for the first 32.
+func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
+	s := c.current.Load()
+	if s.live == 0 {
+		return s.fail()
+	}
+	if accept == nil {
+		return s.first(s.layout.walk(key))
+	}
+	cursor := s.cursor(s.layout.walk(key))
+	for {
+		p, found := cursor.next(&s.view)
+		if !found {
+			return s.fail()
+		}
+		if accept(s.values[p]) {
+			return s.values[p], nil
+		}
+	}
+}
+
+// Next returns the value of each healthy placement in turn, whatever the
+// weights: for a request that has no key. On an empty structure the error is
+// ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends. It
+// allocates nothing and takes no lock, but unlike the other lookups writes one
+// shared counter, and costs time for each 64 placements.
+func (c *core[T, L]) Next() (T, error) {
+	s := c.current.Load()
+	if s.live == 0 {
+		return s.fail()
+	}
+	turn := (c.turn.Add(1) - 1) % uint64(s.live)
+	return s.values[s.healthy.nth(int(turn))], nil
+}

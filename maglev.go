@@ -1,0 +1,203 @@
+package chash
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Sizes of a Maglev table.
+const (
+	// DefaultTableSize is the number of slots without WithTableSize: enough for
+	// some 650 equal backends within about 1 % of each other.
+	DefaultTableSize = 65537
+
+	// MaxTableSize is the largest number of slots. It is a prime.
+	MaxTableSize = 1<<31 - 1
+)
+
+// A Maglev is a weighted Maglev table (Eisenbud et al., "Maglev: A Fast and
+// Reliable Software Network Load Balancer", NSDI 2016, section 3.4): an array of
+// slots, each owned by one placement, to which a key leads by one hash.
+//
+// Make one with NewMaglev; the zero value is not usable, and a Maglev must not
+// be copied other than with Clone. It is safe for concurrent use by multiple
+// goroutines.
+type Maglev[T any] struct {
+	core[T, *table]
+}
+
+// NewMaglev returns a table of those backends, which may be none. The errors are
+// those of Add, ErrTableSizeNotPrime, ErrTableSizeTooLarge, ErrNilHash and
+// ErrSeedAndHash.
+func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], error) {
+	c, err := maglevConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := validateTableSize(c.tableSize); err != nil {
+		return nil, err
+	}
+	m := new(Maglev[T])
+	empty := &table{
+		slots:   newDivisor(uint32(c.tableSize)),
+		strides: newDivisor(uint32(c.tableSize - 1)),
+		hash:    hasher{c.hash, c.seed},
+	}
+	if err := m.init(empty, backends); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func validateTableSize(m int) error {
+	if m > MaxTableSize {
+		return fmt.Errorf("%w: %d, the limit is %d", ErrTableSizeTooLarge, m, MaxTableSize)
+	}
+	if isPrime(m) {
+		return nil
+	}
+	above := max(m, 2)
+	for !isPrime(above) { // ends, for the limit is a prime
+		above++
+	}
+	if m < 2 {
+		return fmt.Errorf("%w: %d, the smallest prime is %d", ErrTableSizeNotPrime, m, above)
+	}
+	below := m
+	for !isPrime(below) {
+		below--
+	}
+	return fmt.Errorf("%w: %d, the nearest primes are %d and %d", ErrTableSizeNotPrime, m, below, above)
+}
+
+// Clone returns an independent copy, for a snapshot or a what-if. It costs no
+// rebuild, but time for each backend.
+func (m *Maglev[T]) Clone() *Maglev[T] {
+	clone := new(Maglev[T])
+	m.cloneTo(&clone.core)
+	return clone
+}
+
+// Get returns the value of the key's backend: of the placement that owns the
+// key's slot, or, if it has no healthy backend, of the first healthy one in the
+// key's order of preference. On an empty table the error is ErrNoBackends,
+// without a healthy backend it is ErrNoHealthyBackends. Any string is a key. It
+// allocates nothing, takes no lock and costs one hash and one read of a slot,
+// and a read more for each unhealthy slot met.
+func (m *Maglev[T]) Get(key string) (T, error) {
+	s := m.current.Load()
+	t := s.layout
+	// The usual lookup is written out here: as calls of hasher.key and getSlot,
+	// which do the same and are too large to be inlined, it takes a tenth longer.
+	var hash uint64
+	if t.hash.plain() {
+		hash = xxhash.Sum64String(key)
+	} else {
+		hash = t.hash.key(key)
+	}
+	if !s.patchy {
+		if p := t.at(t.home(hash)); s.healthy.has(p) {
+			return s.values[p], nil
+		}
+	}
+	return getSlot(s, hash)
+}
+
+// GetBytes is Get for a key of bytes, which the caller may change afterwards.
+func (m *Maglev[T]) GetBytes(key []byte) (T, error) {
+	s := m.current.Load()
+	return getSlot(s, s.layout.hash.keyBytes(key))
+}
+
+// GetHash is Get for a key that the caller has hashed, such as the flow hash of
+// a packet. Its slot is the hash modulo the table size; no seed is mixed in. The
+// hash of a key is its xxHash64 where there is neither WithSeed nor WithHash.
+func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
+	return getSlot(m.current.Load(), hash)
+}
+
+func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
+	if s.patchy {
+		home, stride := s.layout.start(hash)
+		if p, after := s.ahead(home, stride, hops); after < hops {
+			return s.values[p], nil
+		}
+	} else if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {
+		return s.values[p], nil
+	}
+	return s.first(s.layout.walkOf(hash))
+}
+
+// A table is the layout of a Maglev.
+type table struct {
+	owners
+	slots   divisor // by the number of slots
+	strides divisor // by one less
+	hash    hasher
+}
+
+func (t *table) array() *owners { return &t.owners }
+
+func (t *table) walk(key string) walk { return t.walkOf(t.hash.key(key)) }
+
+// home returns the slot of a hash.
+func (t *table) home(hash uint64) uint32 {
+	_, slot := t.slots.divmod(hash)
+	return slot
+}
+
+// probes is how many slots a lookup tries by the key's own stride after the home
+// slot. Slots of one placement lie in arithmetic progressions, so that neighbours
+// are correlated; a stride of the key's own hands a dead backend's keys out
+// evenly. After so many misses few are healthy and the order matters less than an
+// end to the search.
+const probes = 64
+
+// hops counts the home slot in.
+const hops = 1 + probes
+
+// scatter is 2^64 divided by the golden ratio, made odd: multiplied by it, hashes
+// with one home slot begin the last part of the walk far from each other.
+const scatter = 0x9E3779B97F4A7C15
+
+// start returns the home slot of a hash and its stride.
+func (t *table) start(hash uint64) (home, stride uint32) {
+	quotient, home := t.slots.divmod(hash)
+	_, stride = t.strides.divmod(quotient)
+	return home, stride + 1
+}
+
+func (t *table) walkOf(hash uint64) walk {
+	home, stride := t.start(hash)
+	return walk{
+		pos:    home,
+		stride: stride,
+		hops:   hops,
+		then:   t.home(hash * scatter),
+	}
+}
+
+// A divisor divides by n, from 1 to 2^31, without a division instruction.
+type divisor struct {
+	n          uint32
+	reciprocal uint64 // floor((2^64-1) / n)
+}
+
+func newDivisor(n uint32) divisor { return divisor{n, ^uint64(0) / uint64(n)} }
+
+// divmod returns x/n and x%n.
+//
+// The estimate x*reciprocal/2^64 is at most the quotient, and short of it by at
+// most 1: n*reciprocal is at least 2^64-n, so x/n exceeds the estimate before
+// rounding by at most x/2^64, which is below 1.
+func (d *divisor) divmod(x uint64) (quotient uint64, remainder uint32) {
+	quotient, _ = bits.Mul64(x, d.reciprocal)
+	rest := x - quotient*uint64(d.n)
+	if rest >= uint64(d.n) {
+		rest -= uint64(d.n)
+		quotient++
+	}
+	return quotient, uint32(rest)
+}

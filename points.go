@@ -1,0 +1,417 @@
+package chash
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// This file lays out rings. A change hashes only the points that come and go and
+// merges them into the sorted rest.
+
+// A span is points from to to, exclusive, of one placement.
+type span struct {
+	hashKey  string
+	owner    uint32
+	from, to uint64
+}
+
+// A point is a point on its way to a ring or from it.
+type point struct {
+	position uint64
+	owner    uint32
+}
+
+func (r *ring) lay(placements []placement) (*ring, error) {
+	n, err := r.countPoints(placements)
+	if err != nil {
+		return nil, err
+	}
+	next := r.empty(bucketBits(n, len(placements)))
+	next.placements = placements
+	next.n = uint32(n)
+	next.counts = make([]uint32, len(placements))
+	for p := range placements {
+		next.counts[p] = uint32(r.replicas * uint64(placements[p].weight))
+	}
+	owners, added, dropped := r.compare(placements)
+	if gone := size(dropped); gone > int(r.n)-gone {
+		// To find the points that go takes more hashes than to place those that stay.
+		r = r.empty(next.bits)
+		owners, added, dropped = r.compare(placements)
+	}
+	next.merge(r, owners, next.place(added), next.place(dropped))
+	return next, nil
+}
+
+// bucketBits returns the bits of a bucket number that suit a number of points. An
+// index of up to 15/8 buckets a point, 7.5 bytes, makes the fastest lookups until
+// it no longer fits a processor's nearer caches; from then on half of that does.
+// There are at least as many buckets as owners.
+func bucketBits(points, owners int) uint {
+	n := bits.Len(uint(points*15/8)) - 1
+	if n > 17 {
+		n--
+	}
+	return uint(max(1, n, bits.Len(uint(max(owners, 1)-1))))
+}
+
+// empty returns a ring of the same options without points.
+func (r *ring) empty(bits uint) *ring {
+	empty := &ring{
+		bits:     bits,
+		index:    make([]uint32, 1<<bits+1),
+		replicas: r.replicas,
+		hash:     r.hash,
+		digests:  r.digests,
+	}
+	empty.mask = 1<<bits - 1
+	empty.packed = padding[:]
+	return empty
+}
+
+// padding follows the points.
+var padding = [ahead]uint64{^uint64(0), ^uint64(0), ^uint64(0)}
+
+// countPoints returns how many points the placements have.
+func (r *ring) countPoints(placements []placement) (int, error) {
+	var weight uint64 // cannot overflow: there are fewer than 2^32 placements
+	for i := range placements {
+		weight += uint64(placements[i].weight)
+	}
+	if high, n := bits.Mul64(weight, r.replicas); high == 0 && n <= MaxRingPoints {
+		return int(n), nil
+	}
+	return 0, fmt.Errorf("%w: %d replicas for a total weight of %d, the limit is %d points",
+		ErrRingTooLarge, r.replicas, weight, MaxRingPoints)
+}
+
+// compare returns how r differs from a ring of other placements: by owner of r
+// the new owner or none, the points that come, by new owner, and the points that
+// go, by old.
+func (r *ring) compare(placements []placement) (owners []uint32, added, dropped []span) {
+	owners = make([]uint32, len(r.placements))
+	old, next := 0, 0
+	for old < len(r.placements) || next < len(placements) {
+		var before, after uint64 // points
+		var hashKey string
+		p, q := old, next
+		if q == len(placements) || p < len(r.placements) && r.placements[p].hashKey <= placements[q].hashKey {
+			hashKey, before = r.placements[p].hashKey, r.replicas*uint64(r.placements[p].weight)
+			owners[p] = none
+			old++
+		}
+		if old == p || q < len(placements) && placements[q].hashKey == hashKey {
+			hashKey, after = placements[q].hashKey, r.replicas*uint64(placements[q].weight)
+			next++
+		}
+		if before > 0 && after > 0 {
+			owners[p] = uint32(q)
+		}
+		if after > before {
+			added = append(added, span{hashKey, uint32(q), before, after})
+		}
+		if before > after {
+			dropped = append(dropped, span{hashKey, uint32(p), after, before})
+		}
+	}
+	return owners, added, dropped
+}
+
+// size returns the number of points in spans.
+func size(spans []span) int {
+	n := uint64(0)
+	for i := range spans {
+		n += spans[i].to - spans[i].from
+	}
+	return int(n)
+}
+
+// place returns the points of spans, sorted by position.
+func (r *ring) place(spans []span) []point {
+	n := size(spans)
+	points := make([]point, n)
+	workers := 1
+	if r.hash.fn == nil && n >= parallel {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var wait sync.WaitGroup
+	rest := points
+	for worker := range workers {
+		share := len(rest) / (workers - worker)
+		mine := cut(&spans, share)
+		to := rest[:share]
+		rest = rest[share:]
+		if worker == workers-1 {
+			r.hashSpans(mine, to)
+			break
+		}
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			r.hashSpans(mine, to)
+		}()
+	}
+	wait.Wait()
+	return sortPoints(points)
+}
+
+// parallel is from how many points on their SHA-256 sums, some 100 ns each, are
+// worth more than one goroutine.
+const parallel = 2000
+
+// cut takes n points off the front of spans.
+func cut(spans *[]span, n int) []span {
+	var front []span
+	for n > 0 {
+		s := &(*spans)[0]
+		part := *s
+		part.to = min(part.to, part.from+uint64(n))
+		n -= int(part.to - part.from)
+		front = append(front, part)
+		if s.from = part.to; s.from == s.to {
+			*spans = (*spans)[1:]
+		}
+	}
+	return front
+}
+
+// hashSpans fills points with those of spans.
+func (r *ring) hashSpans(spans []span, points []point) {
+	var buf []byte
+	var sum digest
+	n := 0
+	for _, s := range spans {
+		for i := s.from; i < s.to; i++ {
+			points[n].owner = s.owner
+			if r.hash.fn != nil {
+				points[n].position, buf = r.hash.point(s.hashKey, int(i), buf)
+			} else {
+				sum, buf = r.digests.point(s.hashKey, int(i), buf)
+				points[n].position = r.digests.position(sum)
+			}
+			n++
+		}
+	}
+}
+
+// sortPoints returns the points sorted by position, using their memory. Positions
+// are spread evenly unless the hash is a poor one, so they are dealt into as many
+// buckets as there are points, and each bucket is sorted.
+func sortPoints(points []point) []point {
+	if len(points) < 2 {
+		return points
+	}
+	shift := 64 - bits.Len(uint(len(points)-1))
+	ends := make([]uint32, 1<<(64-shift))
+	for i := range points {
+		ends[points[i].position>>shift]++
+	}
+	sum := uint32(0)
+	for b, n := range ends {
+		ends[b] = sum
+		sum += n
+	}
+	sorted := make([]point, len(points))
+	for i := range points {
+		end := &ends[points[i].position>>shift]
+		sorted[*end] = points[i]
+		*end++
+	}
+	start := uint32(0)
+	for _, end := range ends {
+		if end-start > 1 {
+			slices.SortFunc(sorted[start:end], func(a, b point) int {
+				return cmp.Compare(a.position, b.position)
+			})
+		}
+		start = end
+	}
+	return sorted
+}
+
+// An event is a point that comes or goes.
+type event struct {
+	point
+	at   uint32 // of the old points, the one that goes or before which it comes
+	drop bool
+}
+
+// merge makes the points of r those of old under their new owners, with those
+// added and without those dropped, both sorted by position.
+func (r *ring) merge(old *ring, owners []uint32, added, dropped []point) {
+	events, ties := old.events(added, dropped)
+	if old.bits != r.bits {
+		old, owners = old.rebucket(r.bits, owners), nil
+	}
+	r.packed = make([]uint64, 0, r.n+ahead)
+	from, bucket := uint32(0), uint64(0)
+	for i := range events {
+		e := &events[i]
+		r.take(old, owners, from, e.at)
+		from = e.at
+		bucket = r.reindex(old, bucket, r.bucket(e.position)+1, from)
+		if e.drop {
+			from++
+		} else {
+			r.packed = append(r.packed, e.position<<r.bits|uint64(e.owner))
+		}
+	}
+	r.take(old, owners, from, old.n)
+	r.reindex(old, bucket, uint64(len(r.index)), old.n)
+	r.packed = append(r.packed, padding[:]...)
+	for _, position := range ties {
+		r.settle(position)
+	}
+	if r.n > 0 {
+		r.packed[r.n] = ^r.mask | r.packed[0]&r.mask
+	}
+}
+
+// take appends points from to to, exclusive, of old under their new owners: the
+// bulk of a change, at about a nanosecond a point.
+func (r *ring) take(old *ring, owners []uint32, from, to uint32) {
+	if owners == nil {
+		r.packed = append(r.packed, old.packed[from:to]...)
+		return
+	}
+	n := len(r.packed)
+	r.packed = r.packed[:n+int(to-from)]
+	for i, packed := range old.packed[from:to] {
+		r.packed[n+i] = packed&^r.mask | uint64(owners[packed&r.mask])
+	}
+}
+
+// reindex fills the index from bucket first to end, exclusive, and returns end.
+// No point came or went there, so the points begin where they did on old but for
+// those that came and went before: taken is how many of old are in r or gone.
+func (r *ring) reindex(old *ring, first, end uint64, taken uint32) uint64 {
+	if end <= first {
+		return first
+	}
+	moved := uint32(len(r.packed)) - taken // modulo 2^32: it may be negative
+	index := r.index[first:end]
+	for i, begin := range old.index[first:end] {
+		index[i] = begin + moved
+	}
+	return end
+}
+
+// events returns where on r the points come and go, in order, and the positions
+// at which there is more than one point before or after.
+func (r *ring) events(added, dropped []point) (events []event, ties []uint64) {
+	events = make([]event, 0, len(added)+len(dropped))
+	for i, p := range added {
+		at, _ := r.find(p.position)
+		events = append(events, event{p, at, false})
+		if len(r.run(at, p.position)) > 0 || i > 0 && added[i-1].position == p.position {
+			ties = append(ties, p.position)
+		}
+	}
+	if len(dropped) == 0 {
+		return events, slices.Compact(ties)
+	}
+	slices.SortFunc(dropped, func(a, b point) int {
+		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.owner, b.owner))
+	})
+	for i, p := range dropped {
+		at, _ := r.find(p.position)
+		if len(r.run(at, p.position)) > 1 {
+			ties = append(ties, p.position)
+		}
+		if i > 0 && dropped[i-1] == p {
+			at = events[len(events)-1].at + 1 // the next of the same owner
+		}
+		for uint32(r.packed[at]&r.mask) != p.owner {
+			at++
+		}
+		events = append(events, event{p, at, true})
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		switch {
+		case a.at != b.at:
+			return cmp.Compare(a.at, b.at)
+		case a.drop != b.drop: // what comes goes before the point at at
+			if a.drop {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.position, b.position)
+	})
+	slices.Sort(ties)
+	return events, slices.Compact(ties)
+}
+
+// rebucket returns the points of r under other owners in another number of
+// buckets. The owner of points that are about to go does not matter.
+func (r *ring) rebucket(bits uint, owners []uint32) *ring {
+	next := r.empty(bits)
+	next.n = r.n
+	next.packed = make([]uint64, r.n)
+	bucket := 0
+	for i, packed := range r.packed[:r.n] {
+		for r.index[bucket+1] <= uint32(i) {
+			bucket++
+		}
+		position := uint64(bucket)<<(64-r.bits) | packed>>r.bits
+		owner := owners[packed&r.mask]
+		if owner == none {
+			owner = 0
+		}
+		next.packed[i] = position<<bits | uint64(owner)
+		next.index[next.bucket(position)+1]++
+	}
+	for b := range 1 << bits {
+		next.index[b+1] += next.index[b]
+	}
+	return next
+}
+
+// settle puts the points at one position into their order: by the rest of their
+// digests or, with a hash of the caller's, by hash key. Points of one placement
+// are alike, so that their own order does not show.
+func (r *ring) settle(position uint64) {
+	first, _ := r.find(position)
+	run := r.run(first, position)
+	if r.hash.fn != nil {
+		slices.Sort(run) // by owner, and owners are numbered by hash key
+		return
+	}
+	for i, t := range r.ranked(run, position) {
+		run[i] = run[i]&^r.mask | uint64(t.owner)
+	}
+}
+
+// A tied is one of several points at a position.
+type tied struct {
+	digest
+	owner uint32
+}
+
+// ranked returns the points of a run in the order of their digests. These are not
+// kept, for it takes some 2^32 points until two are expected at one position; they
+// are found again among all points of the run's owners.
+func (r *ring) ranked(run []uint64, position uint64) []tied {
+	owners := make([]uint64, len(run))
+	for i := range run {
+		owners[i] = run[i] & r.mask
+	}
+	slices.Sort(owners)
+	ranked := make([]tied, 0, len(run))
+	var buf []byte
+	var sum digest
+	for _, owner := range slices.Compact(owners) {
+		for i := range int(r.counts[owner]) {
+			sum, buf = r.digests.point(r.placements[owner].hashKey, i, buf)
+			if r.digests.position(sum) == position {
+				ranked = append(ranked, tied{sum, uint32(owner)})
+			}
+		}
+	}
+	slices.SortFunc(ranked, func(a, b tied) int { return a.compareRest(&b.digest) })
+	return ranked
+}

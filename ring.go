@@ -1,0 +1,218 @@
+package chash
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Sizes of a ring.
+const (
+	// DefaultReplicas is the number of points without WithReplicas, for each unit
+	// of a backend's weight. The shares of equal backends then stray from the
+	// ideal by about 8 % (standard deviation).
+	DefaultReplicas = 160
+
+	// MaxRingPoints is the largest number of points, of all backends together.
+	MaxRingPoints = 1 << 26
+)
+
+// A Ring is a hash ring of virtual nodes (Karger et al., "Consistent Hashing and
+// Random Trees", STOC 1997): each placement has points on it, at the SHA-256 of
+// its hash key and a number, and a key belongs to the first point at or after its
+// own SHA-256. When the membership changes, exactly the keys of the backends that
+// came, went or changed their weight move.
+//
+// Make one with NewRing; the zero value is not usable, and a Ring must not be
+// copied other than with Clone. It is safe for concurrent use by multiple
+// goroutines.
+type Ring[T any] struct {
+	core[T, *ring]
+}
+
+// NewRing returns a ring of those backends, which may be none. The errors are
+// those of Add, ErrInvalidReplicas, ErrNilHash and ErrSeedAndHash.
+func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error) {
+	c, err := ringConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if c.replicas < 1 {
+		return nil, fmt.Errorf("%w: %d", ErrInvalidReplicas, c.replicas)
+	}
+	r := new(Ring[T])
+	options := &ring{
+		replicas: uint64(c.replicas),
+		hash:     hasher{fn: c.hash},
+		digests:  digester{seed: c.seed, mask: ^c.blind},
+	}
+	if err := r.init(options.empty(1), backends); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Clone returns an independent copy, for a snapshot or a what-if. It costs no
+// rebuild, but time for each backend.
+func (r *Ring[T]) Clone() *Ring[T] {
+	clone := new(Ring[T])
+	r.cloneTo(&clone.core)
+	return clone
+}
+
+// Get returns the value of the key's backend: of the placement that owns the
+// first point at or after the key's, or, if it has no healthy backend, of the
+// first healthy one in the key's order of preference. On an empty ring the error
+// is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends. Any
+// string is a key. It allocates nothing, takes no lock and costs one SHA-256 or
+// hash of the caller's, a search of expected constant time, and a read more for
+// each unhealthy point met.
+func (r *Ring[T]) Get(key string) (T, error) {
+	s := r.current.Load()
+	l := s.layout
+	var point uint32
+	var word uint64
+	if l.hash.fn != nil {
+		point, word = l.find(l.hash.fn(key))
+	} else {
+		point, word = l.findDigest(key)
+	}
+	// The usual end is written out here: as a call of getPoint, which does the
+	// same and is too large to be inlined, the lookup takes a tenth longer.
+	if p := uint32(word & l.mask); s.healthy.has(p) {
+		return s.values[p], nil
+	}
+	return getPoint(s, point)
+}
+
+// GetBytes is Get for a key of bytes, which the caller may change afterwards.
+func (r *Ring[T]) GetBytes(key []byte) (T, error) {
+	return r.Get(stringOf(key))
+}
+
+// GetHash is Get for a key that the caller has hashed: the search begins at that
+// position, which is compared with the first 64 bits of the points. No seed is
+// mixed in.
+func (r *Ring[T]) GetHash(hash uint64) (T, error) {
+	s := r.current.Load()
+	point, _ := s.layout.find(hash)
+	return getPoint(s, point)
+}
+
+func getPoint[T any](s *snapshot[T, *ring], point uint32) (T, error) {
+	if p := uint32(s.layout.packed[point] & s.layout.mask); s.healthy.has(p) {
+		return s.values[p], nil
+	}
+	return s.first(s.layout.walkFrom(point))
+}
+
+func (r *ring) walk(key string) walk { return r.walkFrom(r.locate(key)) }
+
+// walkFrom returns the walk from a point on, one at a time; the number of points
+// stands for the first.
+func (r *ring) walkFrom(point uint32) walk {
+	if point == r.n {
+		point = 0
+	}
+	return walk{then: point}
+}
+
+func (r *ring) array() *owners { return &r.owners }
+
+// A ring is the layout of a Ring: points, sorted by position, each packed into
+// one word, so that a lookup reads few cache lines.
+//
+// The top bits of a position number its bucket, and index[b] is the first point
+// in bucket b or after it. Within a bucket those bits say nothing, so they are
+// shifted out, and the bits that this frees at the bottom hold the owner:
+// nothing of the position is lost.
+//
+// A few words of ones follow the last point, for find to run into; the first of
+// them has the owner of point 0, where the ring closes.
+type ring struct {
+	owners
+	index      []uint32 // by bucket, and the number of points behind the last
+	bits       uint     // of a bucket number, 1 to 26
+	placements []placement
+	replicas   uint64
+	hash       hasher   // if it has a function, of 64-bit positions
+	digests    digester // else
+}
+
+// locate returns the first point at or after a key, the number of points if there
+// is none.
+func (r *ring) locate(key string) uint32 {
+	if r.hash.fn != nil {
+		point, _ := r.find(r.hash.fn(key))
+		return point
+	}
+	point, _ := r.findDigest(key)
+	return point
+}
+
+// findDigest is find for the SHA-256 of a key, all of it.
+func (r *ring) findDigest(key string) (point uint32, word uint64) {
+	position := r.digests.keyPosition(key)
+	point, word = r.find(position)
+	if word&^r.mask == position<<(r.bits&63) {
+		return r.findTied(key, point, position)
+	}
+	return point, word
+}
+
+// findTied is find among the points at a key's position, if there are any, of
+// which the given one is the first.
+func (r *ring) findTied(key string, point uint32, position uint64) (uint32, uint64) {
+	sum := r.digests.key(key)
+	for _, t := range r.ranked(r.run(point, position), position) {
+		if t.compareRest(&sum) < 0 {
+			point++
+		}
+	}
+	return point, r.packed[point]
+}
+
+// find returns the first point at or after a position, the number of points if
+// there is none, and its word.
+func (r *ring) find(position uint64) (point uint32, word uint64) {
+	target := position << (r.bits & 63)        // the masks spare the compiler
+	bucket := position >> ((64 - r.bits) & 63) // a test for shifts of 64 and more
+	point, end := r.index[bucket], r.index[bucket+1]
+	// An owner in the low bits does not matter, since those of target are 0.
+	if n := end - point; n <= ahead {
+		// How far to go cannot be predicted, so there is no branch: of the next
+		// points, those in the bucket and before target are counted.
+		next := r.packed[point:][:ahead]
+		count := less(next[0], target) & less(0, uint64(n))
+		count += less(next[1], target) & less(1, uint64(n))
+		count += less(next[2], target) & less(2, uint64(n))
+		point += count
+	} else {
+		at, _ := slices.BinarySearch(r.packed[point:end], target)
+		point += uint32(at)
+	}
+	return point, r.packed[point]
+}
+
+// ahead is the number of points up to which a bucket is searched without a
+// branch, and how many words follow the last point.
+const ahead = 3
+
+func less(a, b uint64) uint32 {
+	if a < b {
+		return 1
+	}
+	return 0
+}
+
+// run returns the points at a position, of which the given one is the first if
+// there are any.
+func (r *ring) run(point uint32, position uint64) []uint64 {
+	target := position << (r.bits & 63)
+	end := point
+	for end < r.index[r.bucket(position)+1] && r.packed[end]&^r.mask == target {
+		end++
+	}
+	return r.packed[point:end]
+}
+
+func (r *ring) bucket(position uint64) uint64 { return position >> (64 - r.bits) }

@@ -1,0 +1,285 @@
+package chash
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// owners is an immutable array of placements, by index: the slots of a Maglev
+// table or the points of a ring. Exactly one of its forms is in use, or none
+// where there is no placement.
+type owners struct {
+	narrow []uint8  // up to 256 placements
+	medium []uint16 // up to 65,536
+	wide   []uint32
+	packed []uint64 // an owner in the low bits under mask, the structure's own matter above
+	mask   uint64
+
+	n      uint32   // how many owners, below 2^31; 0 if there is no placement
+	counts []uint32 // how many of the owners each placement is, at least 1
+}
+
+// none is an owner that is no placement.
+const none = ^uint32(0)
+
+// at returns the owner at position i, or none past the end.
+//
+// The comparisons serve as bounds checks, as a test for the empty array and as
+// the choice of the form, of which a processor soon predicts the outcome.
+func (o *owners) at(i uint32) uint32 {
+	n := uint(i)
+	switch {
+	case n < uint(len(o.narrow)):
+		return uint32(o.narrow[n])
+	case n < uint(len(o.medium)):
+		return uint32(o.medium[n])
+	case n < uint(len(o.packed)):
+		return uint32(o.packed[n] & o.mask)
+	case n < uint(len(o.wide)):
+		return o.wide[n]
+	}
+	return none
+}
+
+// bitmap is a set of placements, immutable once published.
+type bitmap []uint64
+
+func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }
+
+// bit returns 1 if i is in the set, else 0; none never is.
+func (b bitmap) bit(i uint32) uint {
+	if word := uint(i / 64); word < uint(len(b)) {
+		return uint(b[word]>>(i%64)) & 1
+	}
+	return 0
+}
+
+// has reports whether i is in the set. It compiles to one instruction less than
+// bit does, for lookups that find their home healthy.
+func (b bitmap) has(i uint32) bool {
+	word := uint(i / 64)
+	return word < uint(len(b)) && b[word]>>(i%64)&1 != 0
+}
+
+func (b bitmap) flip(i int) { b[i/64] ^= 1 << (i % 64) }
+
+// nth returns the n-th member of the set, counted from 0, which it has.
+func (b bitmap) nth(n int) int {
+	word := 0
+	for {
+		size := bits.OnesCount64(b[word])
+		if n < size {
+			break
+		}
+		n -= size
+		word++
+	}
+	rest := b[word]
+	for range n {
+		rest &= rest - 1 // drops the lowest member
+	}
+	return word*64 + bits.TrailingZeros64(rest)
+}
+
+// rare is the number of owners among which one healthy owner is so rare that the
+// positions of the healthy ones are indexed.
+const rare = 16
+
+// view is what a walk needs to know: the owners and the health of their
+// placements. It is immutable once published.
+type view struct {
+	owners  *owners
+	healthy bitmap
+	live    int // healthy placements
+	alive   int // owners that are healthy placements
+
+	// patchy says that so many owners are unhealthy that it cannot be predicted
+	// whether one is: then looking at several at once, without a branch for each,
+	// is faster. Results are the same.
+	patchy bool
+
+	// sparse has the positions of the healthy owners in order, and is nil unless
+	// they are rare. With it a walk is short whatever the outage.
+	sparse []uint32
+}
+
+// setHealth sets whether placement p is healthy, in a view not yet published.
+func (v *view) setHealth(p int, healthy bool) {
+	if v.healthy.has(uint32(p)) == healthy {
+		return
+	}
+	v.healthy = slices.Clone(v.healthy)
+	v.healthy.flip(p)
+	change := 1
+	if !healthy {
+		change = -1
+	}
+	v.live += change
+	v.alive += change * int(v.owners.counts[p])
+	v.index()
+}
+
+// index sets what follows from the number of healthy owners.
+func (v *view) index() {
+	n := int(v.owners.n)
+	v.patchy = v.alive/3 < n/4
+	v.sparse = nil
+	if v.alive == 0 || v.alive >= n/rare {
+		return
+	}
+	v.sparse = make([]uint32, 0, v.alive)
+	for i := range uint32(n) {
+		if v.healthy.has(v.owners.at(i)) {
+			v.sparse = append(v.sparse, i)
+		}
+	}
+}
+
+// step returns (pos + stride) mod n, for pos and stride below n and n below 2^31.
+// Whether it wraps is a toss-up that a processor cannot predict, so there is no
+// branch: the sign of sum-n, which fits 32 bits, selects whether to add n again.
+func step(pos, stride, n uint32) uint32 {
+	past := pos + stride - n
+	return past + n&uint32(int32(past)>>31)
+}
+
+// ahead returns the first healthy one of hops owners, of which the first is at
+// pos and each next a stride further, and how many it came after; hops of them
+// if there is none.
+//
+// It looks at four at a time, with one branch that depends on their health:
+// where half are healthy, a mispredicted branch for each would cost more than
+// all the rest.
+func (v *view) ahead(pos, stride uint32, hops int) (placement uint32, after int) {
+	o, set, n := v.owners, v.healthy, v.owners.n
+	for after < hops {
+		pos1 := step(pos, stride, n)
+		pos2 := step(pos1, stride, n)
+		pos3 := step(pos2, stride, n)
+		met := [4]uint32{o.at(pos), o.at(pos1), o.at(pos2), o.at(pos3)}
+		healthy := set.bit(met[0]) | set.bit(met[1])<<1 | set.bit(met[2])<<2 | set.bit(met[3])<<3
+		if healthy != 0 {
+			i := bits.TrailingZeros(healthy)
+			return met[i%4], min(after+i, hops)
+		}
+		after += 4
+		pos = step(pos3, stride, n)
+	}
+	return none, hops
+}
+
+// A walk is the order in which a key meets the owners: hops positions from pos
+// on, each a stride after the one before and wrapping around, then every
+// position from then on, wrapping around too. So it meets each owner at least
+// once. It starts out as data and runs down as next is called.
+type walk struct {
+	pos, stride uint32
+	hops        int
+	then        uint32
+	last        bool // the hops are done, and pos and left are set up for the rest
+	left        uint32
+}
+
+// next returns the next owner that is a healthy placement and whether there was
+// one; it may have been met before.
+func (w *walk) next(v *view) (placement uint32, found bool) {
+	n := v.owners.n
+	if w.hops > 0 {
+		p, after := v.ahead(w.pos, w.stride, w.hops)
+		if after < w.hops {
+			taken := after + 1
+			w.hops -= taken
+			w.pos = uint32((uint64(w.pos) + uint64(taken)*uint64(w.stride)) % uint64(v.owners.n))
+			return p, true
+		}
+		w.hops = 0
+	}
+	if !w.last {
+		w.settle(v)
+	}
+	if v.sparse != nil {
+		n = uint32(len(v.sparse))
+	}
+	for w.left > 0 {
+		at := w.pos
+		w.left--
+		if w.pos++; w.pos == n {
+			w.pos = 0
+		}
+		if v.sparse != nil {
+			return v.owners.at(v.sparse[at]), true
+		}
+		if p := v.owners.at(at); v.healthy.has(p) {
+			return p, true
+		}
+	}
+	return none, false
+}
+
+// settle sets up the last part of the walk: pos is from now on a position among
+// the healthy owners if those are indexed, else among all.
+func (w *walk) settle(v *view) {
+	w.last = true
+	w.pos, w.left = w.then, v.owners.n
+	if v.sparse == nil {
+		return
+	}
+	w.left = uint32(len(v.sparse))
+	at, _ := slices.BinarySearch(v.sparse, w.then)
+	w.pos = uint32(at) % w.left
+}
+
+// A cursor is a walk that meets each placement once.
+type cursor struct {
+	walk walk
+	seen seen
+	left int // healthy placements not met
+}
+
+func (v *view) cursor(w walk) cursor { return cursor{walk: w, left: v.live} }
+
+// next returns the next healthy placement and whether there was one.
+func (c *cursor) next(v *view) (placement uint32, found bool) {
+	for c.left > 0 {
+		p, ok := c.walk.next(v)
+		if !ok {
+			break
+		}
+		if c.seen.add(p, v) {
+			c.left--
+			return p, true
+		}
+	}
+	return none, false
+}
+
+// seen is a set of placements: a list while it is short, so that the usual
+// lookup allocates nothing, and a bitmap after that.
+type seen struct {
+	n    int
+	list [32]uint32
+	set  bitmap
+}
+
+// add adds p and reports whether it was not there.
+func (s *seen) add(p uint32, v *view) bool {
+	if s.set == nil {
+		if slices.Contains(s.list[:s.n], p) {
+			return false
+		}
+		if s.n < len(s.list) {
+			s.list[s.n] = p
+			s.n++
+			return true
+		}
+		s.set = newBitmap(len(v.owners.counts))
+		for _, q := range s.list {
+			s.set.flip(int(q))
+		}
+	}
+	if s.set.has(p) {
+		return false
+	}
+	s.set.flip(int(p))
+	return true
+}
