@@ -74,7 +74,7 @@ func (r *ring) empty(bits uint) *ring {
 }
 
 // padding follows the points.
-var padding = [ahead]uint64{^uint64(0), ^uint64(0), ^uint64(0)}
+var padding = [window]uint64{^uint64(0), ^uint64(0), ^uint64(0)}
 
 // countPoints returns how many points the placements have.
 func (r *ring) countPoints(placements []placement) (int, error) {
@@ -135,8 +135,8 @@ func (r *ring) place(spans []span) []point {
 	n := size(spans)
 	points := make([]point, n)
 	workers := 1
-	if r.hash.fn == nil && n >= parallel {
-		workers = runtime.GOMAXPROCS(0)
+	if r.hash.fn == nil { // the caller's may be fast, and its panics must reach the caller
+		workers = max(1, min(n/parallel, runtime.GOMAXPROCS(0)))
 	}
 	var wait sync.WaitGroup
 	rest := points
@@ -159,9 +159,9 @@ func (r *ring) place(spans []span) []point {
 	return sortPoints(points)
 }
 
-// parallel is from how many points on their SHA-256 sums, some 100 ns each, are
-// worth more than one goroutine.
-const parallel = 2000
+// parallel is how many points are worth a goroutine for their SHA-256 sums, some
+// 100 ns each.
+const parallel = 1000
 
 // cut takes n points off the front of spans.
 func cut(spans *[]span, n int) []span {
@@ -247,7 +247,7 @@ func (r *ring) merge(old *ring, owners []uint32, added, dropped []point) {
 	if old.bits != r.bits {
 		old, owners = old.rebucket(r.bits, owners), nil
 	}
-	r.packed = make([]uint64, 0, r.n+ahead)
+	r.packed = make([]uint64, 0, r.n+window)
 	from, bucket := uint32(0), uint64(0)
 	for i := range events {
 		e := &events[i]
@@ -278,10 +278,12 @@ func (r *ring) take(old *ring, owners []uint32, from, to uint32) {
 		r.packed = append(r.packed, old.packed[from:to]...)
 		return
 	}
+	source := old.packed[from:to]
 	n := len(r.packed)
-	r.packed = r.packed[:n+int(to-from)]
-	for i, packed := range old.packed[from:to] {
-		r.packed[n+i] = packed&^r.mask | uint64(owners[packed&r.mask])
+	r.packed = r.packed[:n+len(source)]
+	target, mask := r.packed[n:], r.mask
+	for i, word := range source {
+		target[i] = word&^mask | uint64(owners[word&mask])
 	}
 }
 
@@ -307,7 +309,8 @@ func (r *ring) events(added, dropped []point) (events []event, ties []uint64) {
 	for i, p := range added {
 		at, _ := r.find(p.position)
 		events = append(events, event{p, at, false})
-		if len(r.run(at, p.position)) > 0 || i > 0 && added[i-1].position == p.position {
+		again := i > 0 && added[i-1].position == p.position
+		if again || len(r.run(at, p.position)) > 0 {
 			ties = append(ties, p.position)
 		}
 	}
@@ -319,7 +322,8 @@ func (r *ring) events(added, dropped []point) (events []event, ties []uint64) {
 	})
 	for i, p := range dropped {
 		at, _ := r.find(p.position)
-		if len(r.run(at, p.position)) > 1 {
+		again := i > 0 && dropped[i-1].position == p.position
+		if again || len(r.run(at, p.position)) > 1 {
 			ties = append(ties, p.position)
 		}
 		if i > 0 && dropped[i-1] == p {
@@ -353,12 +357,12 @@ func (r *ring) rebucket(bits uint, owners []uint32) *ring {
 	next.n = r.n
 	next.packed = make([]uint64, r.n)
 	bucket := 0
-	for i, packed := range r.packed[:r.n] {
+	for i, word := range r.packed[:r.n] {
 		for r.index[bucket+1] <= uint32(i) {
 			bucket++
 		}
-		position := uint64(bucket)<<(64-r.bits) | packed>>r.bits
-		owner := owners[packed&r.mask]
+		position := uint64(bucket)<<(64-r.bits) | word>>r.bits
+		owner := owners[word&r.mask]
 		if owner == none {
 			owner = 0
 		}

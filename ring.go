@@ -178,10 +178,10 @@ func (r *ring) find(position uint64) (point uint32, word uint64) {
 	bucket := position >> ((64 - r.bits) & 63) // a test for shifts of 64 and more
 	point, end := r.index[bucket], r.index[bucket+1]
 	// An owner in the low bits does not matter, since those of target are 0.
-	if n := end - point; n <= ahead {
+	if n := end - point; n <= window {
 		// How far to go cannot be predicted, so there is no branch: of the next
 		// points, those in the bucket and before target are counted.
-		next := r.packed[point:][:ahead]
+		next := r.packed[point:][:window]
 		count := less(next[0], target) & less(0, uint64(n))
 		count += less(next[1], target) & less(1, uint64(n))
 		count += less(next[2], target) & less(2, uint64(n))
@@ -193,9 +193,9 @@ func (r *ring) find(position uint64) (point uint32, word uint64) {
 	return point, r.packed[point]
 }
 
-// ahead is the number of points up to which a bucket is searched without a
+// window is the number of points up to which a bucket is searched without a
 // branch, and how many words follow the last point.
-const ahead = 3
+const window = 3
 
 func less(a, b uint64) uint32 {
 	if a < b {
