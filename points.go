@@ -37,14 +37,33 @@ func (r *ring) lay(placements []placement) (*ring, error) {
 	for p := range placements {
 		next.counts[p] = uint32(r.replicas * uint64(placements[p].weight))
 	}
-	owners, added, dropped := r.compare(placements)
-	if gone := size(dropped); gone > int(r.n)-gone {
-		// To find the points that go takes more hashes than to place those that stay.
-		r = r.empty(next.bits)
-		owners, added, dropped = r.compare(placements)
+	if !next.update(r) {
+		next.update(r.empty(next.bits))
 	}
-	next.merge(r, owners, next.place(added), next.place(dropped))
 	return next, nil
+}
+
+// update takes over the points of old as far as they are points of r and adds the
+// others. It reports whether it has: not where to find the points that go takes
+// more hashes than to place those that stay, nor where they are not found, since
+// the hash of the caller's has changed its mind. From a ring without points it
+// always has.
+func (r *ring) update(old *ring) bool {
+	owners, added, dropped := old.compare(r.placements)
+	if gone := size(dropped); gone > int(old.n)-gone {
+		return false
+	}
+	events, ties, found := old.events(r.place(added), r.place(dropped))
+	if found {
+		r.merge(old, owners, events)
+		for _, position := range ties {
+			r.settle(position)
+		}
+		if r.n > 0 {
+			r.packed[r.n] = ^r.mask | r.packed[0]&r.mask // where the ring closes
+		}
+	}
+	return found
 }
 
 // bucketBits returns the bits of a bucket number that suit a number of points. An
@@ -240,10 +259,9 @@ type event struct {
 	drop bool
 }
 
-// merge makes the points of r those of old under their new owners, with those
-// added and without those dropped, both sorted by position.
-func (r *ring) merge(old *ring, owners []uint32, added, dropped []point) {
-	events, ties := old.events(added, dropped)
+// merge makes the points of r those of old under their new owners, but for the
+// events.
+func (r *ring) merge(old *ring, owners []uint32, events []event) {
 	if old.bits != r.bits {
 		old, owners = old.rebucket(r.bits, owners), nil
 	}
@@ -263,12 +281,6 @@ func (r *ring) merge(old *ring, owners []uint32, added, dropped []point) {
 	r.take(old, owners, from, old.n)
 	r.reindex(old, bucket, uint64(len(r.index)), old.n)
 	r.packed = append(r.packed, padding[:]...)
-	for _, position := range ties {
-		r.settle(position)
-	}
-	if r.n > 0 {
-		r.packed[r.n] = ^r.mask | r.packed[0]&r.mask
-	}
 }
 
 // take appends points from to to, exclusive, of old under their new owners: the
@@ -303,8 +315,9 @@ func (r *ring) reindex(old *ring, first, end uint64, taken uint32) uint64 {
 }
 
 // events returns where on r the points come and go, in order, and the positions
-// at which there is more than one point before or after.
-func (r *ring) events(added, dropped []point) (events []event, ties []uint64) {
+// at which there is more than one point before or after. It reports whether the
+// points that go are there.
+func (r *ring) events(added, dropped []point) (events []event, ties []uint64, ok bool) {
 	events = make([]event, 0, len(added)+len(dropped))
 	for i, p := range added {
 		at, _ := r.find(p.position)
@@ -315,24 +328,33 @@ func (r *ring) events(added, dropped []point) (events []event, ties []uint64) {
 		}
 	}
 	if len(dropped) == 0 {
-		return events, slices.Compact(ties)
+		return events, slices.Compact(ties), true
 	}
 	slices.SortFunc(dropped, func(a, b point) int {
 		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.owner, b.owner))
 	})
+	var run []uint64 // the points at the position
+	var first uint32 // of them
+	var from int     // where among them to look on
 	for i, p := range dropped {
-		at, _ := r.find(p.position)
-		again := i > 0 && dropped[i-1].position == p.position
-		if again || len(r.run(at, p.position)) > 1 {
-			ties = append(ties, p.position)
+		switch {
+		case i == 0 || dropped[i-1].position != p.position:
+			first, _ = r.find(p.position)
+			run, from = r.run(first, p.position), 0
+			if len(run) > 1 {
+				ties = append(ties, p.position)
+			}
+		case dropped[i-1].owner != p.owner:
+			from = 0
 		}
-		if i > 0 && dropped[i-1] == p {
-			at = events[len(events)-1].at + 1 // the next of the same owner
+		at := slices.IndexFunc(run[from:], func(word uint64) bool {
+			return uint32(word&r.mask) == p.owner
+		})
+		if at < 0 {
+			return nil, nil, false
 		}
-		for uint32(r.packed[at]&r.mask) != p.owner {
-			at++
-		}
-		events = append(events, event{p, at, true})
+		from += at + 1
+		events = append(events, event{p, first + uint32(from) - 1, true})
 	}
 	slices.SortFunc(events, func(a, b event) int {
 		switch {
@@ -347,7 +369,7 @@ func (r *ring) events(added, dropped []point) (events []event, ties []uint64) {
 		return cmp.Compare(a.position, b.position)
 	})
 	slices.Sort(ties)
-	return events, slices.Compact(ties)
+	return events, slices.Compact(ties), true
 }
 
 // rebucket returns the points of r under other owners in another number of
