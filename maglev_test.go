@@ -1,0 +1,531 @@
+package chash_test
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+// slotsOf reads the owners of all m slots of a table whose backends are healthy.
+func slotsOf(t *testing.T, s structure, m int) []string {
+	t.Helper()
+	slots := make([]string, m)
+	for i := range slots {
+		owner, err := s.GetHash(uint64(i))
+		if err != nil {
+			t.Fatalf("GetHash(%d) = %q, %v, want no error", i, owner, err)
+		}
+		slots[i] = owner
+	}
+	return slots
+}
+
+func countOf(values []string) map[string]int {
+	count := map[string]int{}
+	for _, value := range values {
+		count[value]++
+	}
+	return count
+}
+
+// allocated returns how many bytes a call allocates.
+func allocated(call func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	call()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestNewMaglev_BadTableSize(t *testing.T) {
+	tests := []struct {
+		size int64
+		want error
+		text []int64 // the size, and the nearest primes on both sides, or the limit
+	}{
+		{math.MinInt32, chash.ErrTableSizeNotPrime, []int64{-2147483648, 2}},
+		{-7, chash.ErrTableSizeNotPrime, []int64{-7, 2}},
+		{-1, chash.ErrTableSizeNotPrime, []int64{-1, 2}},
+		{0, chash.ErrTableSizeNotPrime, []int64{0, 2}},
+		{1, chash.ErrTableSizeNotPrime, []int64{1, 2}},
+		{4, chash.ErrTableSizeNotPrime, []int64{4, 3, 5}},
+		{9, chash.ErrTableSizeNotPrime, []int64{9, 7, 11}},
+		{25, chash.ErrTableSizeNotPrime, []int64{25, 23, 29}},
+		{561, chash.ErrTableSizeNotPrime, []int64{561, 557, 563}}, // a Carmichael number
+		{65536, chash.ErrTableSizeNotPrime, []int64{65536, 65521, 65537}},
+		{65535, chash.ErrTableSizeNotPrime, []int64{65535, 65521, 65537}},
+		{46337 * 46337, chash.ErrTableSizeNotPrime, []int64{2147117569, 2147117563, 2147117617}}, // no small factor
+		{1<<31 - 2, chash.ErrTableSizeNotPrime, []int64{2147483646, 2147483629, 2147483647}},
+		{1 << 31, chash.ErrTableSizeTooLarge, []int64{2147483648, 2147483647}},
+		{2147483659, chash.ErrTableSizeTooLarge, []int64{2147483659}}, // a prime
+		{65539 * 65543, chash.ErrTableSizeTooLarge, []int64{4295622677}},
+		{math.MaxInt64, chash.ErrTableSizeTooLarge, []int64{9223372036854775807}},
+		{math.MinInt64, chash.ErrTableSizeNotPrime, []int64{-9223372036854775808, 2}},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprint(test.size), func(t *testing.T) {
+			size := int(test.size)
+			if int64(size) != test.size {
+				t.Skip("int has 32 bits here: the size cannot be given")
+			}
+			for _, backends := range [][]chash.Backend[string]{nil, chash.Named("a")} {
+				s, err := newMaglev(backends, chash.WithTableSize(size))
+				call := fmt.Sprintf("NewMaglev(%d backends, WithTableSize(%d))", len(backends), size)
+				checkError(t, call, err, test.want)
+				checkNumbers(t, call, err, test.text...)
+				if s != nil {
+					t.Errorf("NewMaglev(WithTableSize(%d)) = %v with an error, want nil", size, s)
+				}
+			}
+		})
+	}
+}
+
+func TestNewMaglev_GoodTableSize(t *testing.T) {
+	for _, size := range []int{2, 3, 5, 7, 251, 257, 65521, 65537} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			s, err := newMaglev(chash.Named("a", "b"), chash.WithTableSize(size))
+			require.NoError(t, err)
+			count := countOf(slotsOf(t, s, size))
+			if got, want := count["a"], size-size/2; got != want {
+				t.Errorf("slots of a = %d, want %d of %d", got, want, size)
+			}
+			if got, want := count["b"], size/2; got != want {
+				t.Errorf("slots of b = %d, want %d of %d", got, want, size)
+			}
+		})
+	}
+	t.Run("the default", func(t *testing.T) {
+		names := chash.Named("a", "b", "c")
+		if got := chash.DefaultTableSize; got != 65537 {
+			t.Errorf("DefaultTableSize = %d, want 65537", got)
+		}
+		want := owners(t, must(newMaglev(names, chash.WithTableSize(65537))))
+		checkSameOwners(t, must(newMaglev(names)), want)
+		checkSameOwners(t, must(newMaglev(names, nil)), want)
+		checkSameOwners(t, must(newMaglev(names, chash.WithTableSize(7), chash.WithTableSize(65537))), want)
+	})
+	t.Run("the largest", func(t *testing.T) {
+		if got := chash.MaxTableSize; got != 1<<31-1 {
+			t.Errorf("MaxTableSize = %d, want %d", got, 1<<31-1)
+		}
+		var s structure
+		var err error
+		// As long as nothing is placed, the slots do not exist.
+		used := allocated(func() { s, err = newMaglev[string](nil, chash.WithTableSize(chash.MaxTableSize)) })
+		require.NoError(t, err)
+		if used > 1<<20 {
+			t.Errorf("bytes allocated for an empty table = %d, want under a MiB", used)
+		}
+		checkLookupsFail(t, s, chash.ErrNoBackends)
+	})
+}
+
+func TestMaglev_TooManyBackends(t *testing.T) {
+	for _, m := range []int{2, 7, 251} {
+		full := chash.Named(manyNames("b", m)...)
+		more := chash.Named("more")[0]
+		drained := more
+		drained.State = chash.Draining
+		made := func(t *testing.T, backends []chash.Backend[string]) structure {
+			t.Helper()
+			s, err := newMaglev(backends, chash.WithTableSize(m))
+			require.NoError(t, err)
+			return s
+		}
+
+		t.Run(fmt.Sprintf("M=%d/as many as slots", m), func(t *testing.T) {
+			s := made(t, full)
+			for name, count := range countOf(slotsOf(t, s, m)) {
+				if count != 1 {
+					t.Errorf("slots of %s = %d, want 1", name, count)
+				}
+			}
+			// Weights change nothing then: each has one slot and no slot is left.
+			weighted := slices.Clone(full)
+			for i := range weighted {
+				weighted[i].Weight = uint32(1 + i*i)
+			}
+			for name, count := range countOf(slotsOf(t, made(t, weighted), m)) {
+				if count != 1 {
+					t.Errorf("slots of %s, weighted = %d, want 1", name, count)
+				}
+			}
+		})
+		t.Run(fmt.Sprintf("M=%d/constructor", m), func(t *testing.T) {
+			s, err := newMaglev(append(slices.Clone(full), more), chash.WithTableSize(m))
+			checkError(t, "NewMaglev", err, chash.ErrTooManyBackends)
+			checkNumbers(t, "NewMaglev", err, int64(m+1), int64(m))
+			if s != nil {
+				t.Errorf("NewMaglev = %v with an error, want nil", s)
+			}
+		})
+
+		tests := []struct {
+			call  string
+			start []chash.Backend[string]
+			do    func(s structure) error
+		}{
+			{"Add of one too many", full, func(s structure) error { return s.Add(more) }},
+			{"Add of one too many, unhealthy", full, func(s structure) error { return s.Add(backend("more", "", 1, chash.Unhealthy)) }},
+			{"Add of all and one", nil, func(s structure) error { return s.Add(append(slices.Clone(full), more)...) }},
+			{"Set of one too many", full[:1], func(s structure) error { return s.Set(append(slices.Clone(full), more)) }},
+			{"SetState from Draining to Healthy", append(slices.Clone(full), drained), func(s structure) error { return s.SetState("more", chash.Healthy) }},
+			{"SetState from Draining to Unhealthy", append(slices.Clone(full), drained), func(s structure) error { return s.SetState("more", chash.Unhealthy) }},
+		}
+		for _, test := range tests {
+			t.Run(fmt.Sprintf("M=%d/%s", m, test.call), func(t *testing.T) {
+				s := made(t, test.start)
+				before := stateOf(s)
+				err := test.do(s)
+				checkError(t, test.call, err, chash.ErrTooManyBackends)
+				checkNumbers(t, test.call, err, int64(m+1), int64(m))
+				checkState(t, s, test.call, before)
+			})
+		}
+
+		t.Run(fmt.Sprintf("M=%d/what takes no slot", m), func(t *testing.T) {
+			s := made(t, full)
+			want := owners(t, s)
+			require.NoError(t, s.Add(drained))
+			require.NoError(t, s.Add(backend("sharing", full[0].Name, 1, 0)))
+			checkSameOwners(t, s, want)
+			require.NoError(t, s.SetState(full[1].Name, chash.Draining))
+			require.NoError(t, s.SetState("more", chash.Healthy))
+			if err := s.SetState(full[1].Name, chash.Healthy); err == nil {
+				t.Errorf("SetState(%q, Healthy) = nil, want an error: its slot is taken", full[1].Name)
+			}
+			require.NoError(t, s.Remove("more"))
+			require.NoError(t, s.SetState(full[1].Name, chash.Healthy))
+			checkSameOwners(t, s, want)
+		})
+	}
+}
+
+// TestMaglev_Shares has the number of slots that the ranks give, worked out by
+// hand: claim k of weight w has rank 0 for k = 0, else (2k+1)/(2w); at equal
+// rank the heavier goes first, then the smaller hash key.
+func TestMaglev_Shares(t *testing.T) {
+	tests := []struct {
+		m       int
+		weights string // of a, b, ...
+		want    []int
+	}{
+		{2, "1 1", []int{1, 1}},
+		{3, "1 1", []int{2, 1}},
+		{2, "1 4294967295", []int{1, 1}},
+		// b0 a0 b.75 b1.25 a1.5 b1.75 b2.25
+		{3, "1 2", []int{1, 2}},
+		{5, "1 2", []int{2, 3}},
+		{7, "1 2", []int{2, 5}},
+		// b0 a0 b.5 b.83 b1.17 b1.5 a1.5: at equal rank the heavier first
+		{2, "1 3", []int{1, 1}},
+		{5, "1 3", []int{1, 4}},
+		{7, "1 3", []int{2, 5}},
+		// c0 a0 b0, c.3 .5 .7 .9 1.1 1.3 1.5, a1.5
+		{11, "1 1 5", []int{2, 1, 8}},
+		{3, "1 1 5", []int{1, 1, 1}},
+		// 13 slots for 1:2:4: ideal shares 1.86, 3.71, 7.43
+		{13, "1 2 4", []int{2, 4, 7}},
+		{13, "4 2 1", []int{7, 4, 2}},
+		{13, "2 4 8", []int{2, 4, 7}},
+		{13, "1073741824 2147483648 4294967295", []int{2, 4, 7}},
+		// The light one has its one slot, whatever the other weighs.
+		{65537, "1 4294967295", []int{1, 65536}},
+		{65537, "1 65536", []int{1, 65536}},
+		{65537, "1 131072", []int{1, 65536}},
+		{65537, "1 4294967295 1", []int{1, 65535, 1}},
+		{65537, "4294967295 4294967295", []int{32769, 32768}},
+		{65537, "4294967294 4294967295", []int{32768, 32769}},
+		{65537, "1 2 3", []int{10923, 21846, 32768}},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprintf("M=%d/%s", test.m, test.weights), func(t *testing.T) {
+			var backends []chash.Backend[string]
+			for i, w := range strings.Fields(test.weights) {
+				var weight uint32
+				_, err := fmt.Sscan(w, &weight)
+				require.NoError(t, err)
+				backends = append(backends, backend(string(rune('a'+i)), "", weight, 0))
+			}
+			s := must(newMaglev(backends, chash.WithTableSize(test.m)))
+			count := countOf(slotsOf(t, s, test.m))
+			for i, b := range backends {
+				if got := count[b.Name]; got != test.want[i] {
+					t.Errorf("slots of %s, weight %d = %d, want %d", b.Name, b.Weight, got, test.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestMaglev_WeightsAreRelative(t *testing.T) {
+	for name, weights := range map[string][2][]uint32{
+		"1:2 and 2:4":         {{1, 2}, {2, 4}},
+		"0:0 and 9:9":         {{0, 0}, {9, 9}},
+		"1:2:3 and large":     {{1, 2, 3}, {1 << 30, 1 << 31, 3 << 30}},
+		"equal, and largest":  {{1, 1, 1}, {math.MaxUint32, math.MaxUint32, math.MaxUint32}},
+		"3:5 and 858993459 x": {{3, 5}, {3 * 858993459, 5 * 858993459}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var slots [2][]string
+			for i := range slots {
+				backends := chash.Named(manyNames("b", len(weights[i]))...)
+				for j := range backends {
+					backends[j].Weight = weights[i][j]
+				}
+				slots[i] = slotsOf(t, must(newMaglev(backends, chash.WithTableSize(1021))), 1021)
+			}
+			if !slices.Equal(slots[0], slots[1]) {
+				t.Errorf("slots for weights %v and %v differ, want the same", weights[0], weights[1])
+			}
+		})
+	}
+}
+
+// TestMaglev_ReadmeExample is the mapping that the README shows.
+func TestMaglev_ReadmeExample(t *testing.T) {
+	s := must(newMaglev(chash.Named("backend-0", "backend-1", "backend-2", "backend-3", "backend-4"), chash.WithTableSize(13)))
+	checkKeys(t, s, map[string]string{"10.0.0.1": "backend-4", "10.0.0.3": "backend-0"})
+	require.NoError(t, s.Remove("backend-0"))
+	checkKeys(t, s, map[string]string{"10.0.0.1": "backend-4", "10.0.0.3": "backend-4"})
+}
+
+// plainTable fills a table for equal weights in the plainest way.
+func plainTable(names []string, m int, hash func(string) uint64) []string {
+	names = slices.Sorted(slices.Values(names))
+	slots := make([]string, m)
+	taken := make([]bool, m)
+	at := make([]int, len(names))
+	for i, name := range names {
+		at[i] = int(hash("\xba"+name) % uint64(m))
+	}
+	for filled := 0; filled < m; {
+		for i, name := range names {
+			if filled == m {
+				break
+			}
+			skip := int(hash("\xbe"+name)%uint64(m-1)) + 1
+			for taken[at[i]] {
+				at[i] = (at[i] + skip) % m
+			}
+			taken[at[i]], slots[at[i]] = true, name
+			filled++
+		}
+	}
+	return slots
+}
+
+func seededHash(seed uint64) func(string) uint64 {
+	return func(key string) uint64 {
+		x := xxhash.Sum64String(key) ^ seed
+		x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+		x = (x ^ x>>27) * 0x94D049BB133111EB
+		return x ^ x>>31
+	}
+}
+
+// TestMaglev_Slots compares whole tables, at the numbers of backends where the
+// width of a slot changes, and of each kind of hash.
+func TestMaglev_Slots(t *testing.T) {
+	tests := []struct {
+		name string
+		m, n int
+		opts []chash.MaglevOption
+		hash func(string) uint64
+	}{
+		{"one backend", 13, 1, nil, xxhash.Sum64String},
+		{"smallest table", 2, 2, nil, xxhash.Sum64String},
+		{"255 backends", 1021, 255, nil, xxhash.Sum64String},
+		{"256 backends", 1021, 256, nil, xxhash.Sum64String},
+		{"257 backends", 1021, 257, nil, xxhash.Sum64String},
+		{"as many backends as slots", 1021, 1021, nil, xxhash.Sum64String},
+		{"65,535 backends", 65537, 65535, nil, xxhash.Sum64String},
+		{"65,536 backends", 65537, 65536, nil, xxhash.Sum64String},
+		{"65,537 backends", 65537, 65537, nil, xxhash.Sum64String},
+		{"seeded", 1021, 10, []chash.MaglevOption{chash.WithSeed(0x0123456789ABCDEF)}, seededHash(0x0123456789ABCDEF)},
+		{"largest seed", 1021, 10, []chash.MaglevOption{chash.WithSeed(math.MaxUint64)}, seededHash(math.MaxUint64)},
+		{"own hash", 1021, 10, []chash.MaglevOption{chash.WithHash(upsideDown)}, upsideDown},
+		{"a hash of few values", 251, 10, []chash.MaglevOption{chash.WithHash(clumsy["ten values"])}, clumsy["ten values"]},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if test.n > 60000 && testing.Short() {
+				t.Skip("slow")
+			}
+			names := manyNames("b", test.n)
+			opts := append([]chash.MaglevOption{chash.WithTableSize(test.m)}, test.opts...)
+			s := must(newMaglev(chash.Named(names...), opts...))
+			got, want := slotsOf(t, s, test.m), plainTable(names, test.m, test.hash)
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("GetHash(%d) = %q, want %q", i, got[i], want[i])
+				}
+			}
+			for _, key := range sampleKeys {
+				want := want[test.hash(key)%uint64(test.m)]
+				if got := must(s.Get(key)); got != want {
+					t.Fatalf("Get(%q) = %q, want %q", key, got, want)
+				}
+				if got := must(s.GetBytes([]byte(key))); got != want {
+					t.Fatalf("GetBytes(%q) = %q, want %q", key, got, want)
+				}
+				if got := must(s.GetHash(test.hash(key))); got != want {
+					t.Fatalf("GetHash(%#x) = %q, want %q", test.hash(key), got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestMaglev_HashIsUsedThroughout records what the caller's hash is asked for.
+func TestMaglev_HashIsUsedThroughout(t *testing.T) {
+	var asked []string
+	s := must(newMaglev(chash.Named("b", "a"), chash.WithHash(func(key string) uint64 {
+		asked = append(asked, strings.Clone(key))
+		return xxhash.Sum64String(key)
+	})))
+	slices.Sort(asked)
+	if want := []string{"\xbaa", "\xbab", "\xbea", "\xbeb"}; !slices.Equal(asked, want) {
+		t.Errorf("NewMaglev(b, a) hashes %q, want %q", asked, want)
+	}
+	for call, do := range map[string]func(){
+		"Get":        func() { _, _ = s.Get("key") },
+		"GetBytes":   func() { _, _ = s.GetBytes([]byte("key")) },
+		"GetN":       func() { _, _ = s.GetN("key", 2) },
+		"AppendN":    func() { _, _ = s.AppendN(nil, "key", 2) },
+		"GetFunc":    func() { _, _ = s.GetFunc("key", nil) },
+		"Candidates": func() { _ = slices.Collect(s.Candidates("key")) },
+	} {
+		asked = nil
+		do()
+		if want := []string{"key"}; !slices.Equal(asked, want) {
+			t.Errorf("%s(key) hashes %q, want %q", call, asked, want)
+		}
+	}
+	for call, do := range map[string]func(){
+		"Next":      func() { _, _ = s.Next() },
+		"GetHash":   func() { _, _ = s.GetHash(7) },
+		"Backends":  func() { s.Backends() },
+		"Unhealthy": func() { _ = s.SetState("a", chash.Unhealthy) },
+		"SetValue":  func() { _ = s.SetValue("a", "x") },
+		"Clone":     func() { s.Clone() },
+	} {
+		asked = nil
+		do()
+		if len(asked) != 0 {
+			t.Errorf("%s hashes %q, want nothing", call, asked)
+		}
+	}
+}
+
+// edgyHashes are hashes at which a division or a sum goes wrong first.
+func edgyHashes(m uint64) []uint64 {
+	hashes := []uint64{0, 1, math.MaxUint64, math.MaxUint64 - 1, 1 << 63, 1<<63 - 1, 1 << 32, 1<<32 - 1}
+	for _, multiple := range []uint64{1, 2, m - 1, m, m + 1, math.MaxUint32, math.MaxUint64/m - 1, math.MaxUint64 / m} {
+		if high, product := bits.Mul64(multiple, m); high == 0 {
+			hashes = append(hashes, product-1, product, product+1)
+		}
+	}
+	for i := range uint64(500) {
+		hashes = append(hashes, seededHash(i)("hash"))
+	}
+	return hashes
+}
+
+// TestMaglev_ProbeSequence works out the sequence of slots of a hash as DESIGN.md
+// has it and compares all that is found along it, at every depth of outage.
+func TestMaglev_ProbeSequence(t *testing.T) {
+	sequence := func(hash, m uint64, yield func(slot uint64) (more bool)) {
+		home, stride := hash%m, hash/m%(m-1)+1
+		for i := range uint64(65) {
+			if !yield((home + i*stride) % m) {
+				return
+			}
+		}
+		start := hash * 0x9E3779B97F4A7C15 % m
+		for i := range m {
+			if !yield((start + i) % m) {
+				return
+			}
+		}
+	}
+	for _, c := range []struct{ m, n int }{{2, 2}, {3, 3}, {7, 5}, {251, 100}, {1021, 40}, {65537, 300}} {
+		names := manyNames("b", c.n)
+		slots := slotsOf(t, must(newMaglev(chash.Named(names...), chash.WithTableSize(c.m))), c.m)
+		for _, healthy := range []int{c.n, c.n - 1, (c.n + 1) / 2, c.n/17 + 1, 3, 2, 1} {
+			if healthy > c.n {
+				continue
+			}
+			t.Run(fmt.Sprintf("M=%d/%d of %d healthy", c.m, healthy, c.n), func(t *testing.T) {
+				s := must(newMaglev(chash.Named(names...), chash.WithTableSize(c.m)))
+				well := map[string]bool{}
+				for i, name := range names {
+					if well[name] = i < healthy; i >= healthy {
+						require.NoError(t, s.SetState(name, chash.Unhealthy))
+					}
+				}
+				for _, hash := range edgyHashes(uint64(c.m)) {
+					var want string
+					sequence(hash, uint64(c.m), func(slot uint64) bool {
+						want = slots[slot]
+						return !well[want]
+					})
+					if got, err := s.GetHash(hash); got != want || err != nil {
+						t.Fatalf("GetHash(%#x) = %q, %v, want %q", hash, got, err, want)
+					}
+				}
+				for _, key := range sampleKeys[:50] {
+					var want []string
+					met := map[string]bool{}
+					sequence(xxhash.Sum64String(key), uint64(c.m), func(slot uint64) bool {
+						if owner := slots[slot]; well[owner] && !met[owner] {
+							met[owner] = true
+							want = append(want, owner)
+						}
+						return len(want) < healthy
+					})
+					if got := slices.Collect(s.Candidates(key)); !slices.Equal(got, want) {
+						t.Fatalf("Candidates(%q) = %q, want %q", key, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestMaglev_CandidatesDoesNotAllocate has the range over the type itself, for
+// only then the compiler can see into it.
+func TestMaglev_CandidatesDoesNotAllocate(t *testing.T) {
+	for _, c := range allocationCases() {
+		t.Run(c.name, func(t *testing.T) {
+			m, err := chash.NewMaglev(c.backends, optionsAs[chash.MaglevOption](c.opts)...)
+			require.NoError(t, err)
+			for _, key := range allocationKeys {
+				if got := testing.AllocsPerRun(20, func() {
+					left := 3
+					for range m.Candidates(key) {
+						if left--; left == 0 {
+							break
+						}
+					}
+				}); got != 0 {
+					t.Errorf("allocations of a range over Candidates with a key of %d bytes = %v, want 0", len(key), got)
+				}
+			}
+		})
+	}
+}
+
+func TestMaglev_LookupsOfPointersDoNotAllocate(t *testing.T) {
+	checkPointerAllocations(t, must(newMaglev(halfOfNodes())))
+}

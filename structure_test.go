@@ -1,0 +1,89 @@
+package chash_test
+
+import (
+	"iter"
+
+	"github.com/chash-go/chash"
+)
+
+// structureOf is every call that Maglev and Ring have in common, which is every
+// call that they have: tests of common behaviour run over both through it.
+type structureOf[T any] interface {
+	Get(key string) (T, error)
+	GetBytes(key []byte) (T, error)
+	GetHash(hash uint64) (T, error)
+	GetN(key string, n int) ([]T, error)
+	AppendN(dst []T, key string, n int) ([]T, error)
+	Candidates(key string) iter.Seq[T]
+	GetFunc(key string, accept func(T) bool) (T, error)
+	Next() (T, error)
+
+	Add(backends ...chash.Backend[T]) error
+	Remove(names ...string) error
+	Set(backends []chash.Backend[T]) error
+	Clear()
+	SetState(name string, state chash.State) error
+	SetWeight(name string, weight uint32) error
+	SetValue(name string, value T) error
+
+	Backends() []chash.Backend[T]
+	Backend(name string) (chash.Backend[T], bool)
+	Len() int
+
+	Clone() structureOf[T]
+	Rebuilds() int
+}
+
+// structure is what most tests use: values are strings.
+type structure = structureOf[string]
+
+// maglevOf and ringOf give both types one Clone and one Rebuilds.
+type (
+	maglevOf[T any] struct{ *chash.Maglev[T] }
+	ringOf[T any]   struct{ *chash.Ring[T] }
+)
+
+func (m maglevOf[T]) Clone() structureOf[T] { return maglevOf[T]{m.Maglev.Clone()} }
+func (r ringOf[T]) Clone() structureOf[T]   { return ringOf[T]{r.Ring.Clone()} }
+func (m maglevOf[T]) Rebuilds() int         { return int(m.Maglev.Rebuilds()) }
+func (r ringOf[T]) Rebuilds() int           { return int(r.Ring.Rebuilds()) }
+
+// newMaglev and newRing are the constructors seen as structures: nil on an error.
+func newMaglev[T any](backends []chash.Backend[T], opts ...chash.MaglevOption) (structureOf[T], error) {
+	m, err := chash.NewMaglev(backends, opts...)
+	if m == nil {
+		return nil, err
+	}
+	return maglevOf[T]{m}, err
+}
+
+func newRing[T any](backends []chash.Backend[T], opts ...chash.RingOption) (structureOf[T], error) {
+	r, err := chash.NewRing(backends, opts...)
+	if r == nil {
+		return nil, err
+	}
+	return ringOf[T]{r}, err
+}
+
+// structures makes each of the two with its default size and common options.
+// For another size, call newMaglev or newRing.
+var structures = []struct {
+	name string
+	make func(backends []chash.Backend[string], opts ...chash.Option) (structure, error)
+}{
+	{"maglev", func(backends []chash.Backend[string], opts ...chash.Option) (structure, error) {
+		return newMaglev(backends, optionsAs[chash.MaglevOption](opts)...)
+	}},
+	{"ring", func(backends []chash.Backend[string], opts ...chash.Option) (structure, error) {
+		return newRing(backends, optionsAs[chash.RingOption](opts)...)
+	}},
+}
+
+// optionsAs turns options that fit both structures into those of one.
+func optionsAs[O any](opts []chash.Option) []O {
+	as := make([]O, len(opts))
+	for i, opt := range opts {
+		as[i], _ = opt.(O) // a nil option stays nil
+	}
+	return as
+}
