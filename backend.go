@@ -149,20 +149,28 @@ func (r *roster[T]) placementOf(i int) int {
 	return p
 }
 
-// lead returns the member that outranks the others of placement p, and whether
-// it is healthy: the first healthy one, or the first of all where none is.
-func (r *roster[T]) lead(p int) (member int, healthy bool) {
+// group returns the members of placement p, by rank.
+func (r *roster[T]) group(p int) []uint32 {
 	end := len(r.ranked)
 	if p+1 < len(r.placements) {
 		end = int(r.placements[p+1].first)
 	}
-	group := r.ranked[r.placements[p].first:end]
-	for _, i := range group {
+	return r.ranked[r.placements[p].first:end]
+}
+
+// first returns the member that outranks the others of placement p, whatever
+// their health.
+func (r *roster[T]) first(p int) int { return int(r.group(p)[0]) }
+
+// lead returns the member that outranks the other healthy ones of placement p and
+// whether there is one; if not, the first of all.
+func (r *roster[T]) lead(p int) (member int, healthy bool) {
+	for _, i := range r.group(p) {
 		if r.members[i].State == Healthy {
 			return int(i), true
 		}
 	}
-	return int(group[0]), false
+	return r.first(p), false
 }
 
 // batch returns a copy of backends, validated, sorted by name and with every

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // A layout is what a structure adds to the core: how owners are laid out for a
@@ -17,6 +20,13 @@ type layout[L any] interface {
 	array() *owners
 	// walk returns the order in which the key meets the owners.
 	walk(key string) walk
+	// digest returns the hash of the key, big-endian.
+	digest(key string) []byte
+	// spread returns how much of the key space each placement owns.
+	spread() (counts []uint64, shares []float64)
+	// print writes the mapping of the key space to names, given the hash of a name
+	// by placement, or 0 for nobody.
+	print(d *xxhash.Digest, names []uint64)
 }
 
 // core is a Maglev or a Ring but for its layout: the membership, which writers
@@ -28,9 +38,11 @@ type core[T any, L layout[L]] struct {
 	mu       sync.RWMutex
 	roster   roster[T]
 	rebuilds uint64
+	lastTime time.Duration // of a rebuild
 	_        [cacheLine]byte
 
-	turn atomic.Uint64 // of Next
+	turn      atomic.Uint64 // of Next
+	fallbacks atomic.Uint64 // see Stats
 }
 
 const cacheLine = 64
@@ -38,7 +50,7 @@ const cacheLine = 64
 // init fills the core of a structure under construction: the layout is the
 // empty one that carries the options.
 func (c *core[T, L]) init(empty L, backends []Backend[T]) error {
-	c.current.Store(newSnapshot(empty, &c.roster))
+	c.current.Store(newSnapshot(empty, &c.roster, &c.fallbacks))
 	return c.Add(backends...)
 }
 
@@ -49,14 +61,15 @@ func (c *core[T, L]) commit(members []Backend[T]) error {
 	next := newRoster(members)
 	layout := c.current.Load().layout
 	if !samePlacements(c.roster.placements, next.placements) {
+		start := time.Now()
 		var err error
 		if layout, err = layout.lay(next.placements); err != nil {
 			return err
 		}
-		c.rebuilds++
+		c.rebuilds, c.lastTime = c.rebuilds+1, time.Since(start)
 	}
 	c.roster = next
-	c.current.Store(newSnapshot(layout, &next))
+	c.current.Store(newSnapshot(layout, &next, &c.fallbacks))
 	return nil
 }
 
@@ -228,6 +241,8 @@ func (c *core[T, L]) cloneTo(to *core[T, L]) {
 	defer c.mu.RUnlock()
 	to.roster = c.roster
 	to.roster.members = slices.Clone(c.roster.members)
-	to.rebuilds = c.rebuilds
-	to.current.Store(c.current.Load())
+	to.rebuilds, to.lastTime = c.rebuilds, c.lastTime
+	snapshot := c.current.Load().copy()
+	snapshot.fallbacks = &to.fallbacks
+	to.current.Store(snapshot)
 }

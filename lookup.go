@@ -1,6 +1,9 @@
 package chash
 
-import "iter"
+import (
+	"iter"
+	"sync/atomic"
+)
 
 // A snapshot is one whole state as lookups see it, immutable once published.
 type snapshot[T any, L any] struct {
@@ -8,17 +11,20 @@ type snapshot[T any, L any] struct {
 	values []T // by placement: of the backend that outranks the others
 	layout L
 	empty  error // what lookups return where no placement is healthy
+
+	fallbacks *atomic.Uint64 // of the core
 }
 
-func newSnapshot[T any, L layout[L]](l L, r *roster[T]) *snapshot[T, L] {
+func newSnapshot[T any, L layout[L]](l L, r *roster[T], fallbacks *atomic.Uint64) *snapshot[T, L] {
 	s := &snapshot[T, L]{
 		view: view{
 			owners:  l.array(),
 			healthy: newBitmap(len(r.placements)),
 		},
-		values: make([]T, len(r.placements)),
-		layout: l,
-		empty:  ErrNoHealthyBackends,
+		values:    make([]T, len(r.placements)),
+		layout:    l,
+		empty:     ErrNoHealthyBackends,
+		fallbacks: fallbacks,
 	}
 	if len(r.members) == 0 {
 		s.empty = ErrNoBackends
@@ -58,6 +64,28 @@ func (s *snapshot[T, L]) first(w walk) (T, error) {
 		}
 	}
 	return s.fail()
+}
+
+// sampled reports whether lookups of a key with that hash are counted when they
+// leave their home: one in 64, so that the counter, which all processors share,
+// costs the others no more than this.
+func sampled(hash uint64) bool { return hash*scatter>>58 == 0 }
+
+// count counts the owners that a sampled lookup passes over.
+func (s *snapshot[T, L]) count(w walk) {
+	if s.live == 0 {
+		return
+	}
+	passed := uint64(0)
+	for at := range w.positions(s.owners.n) {
+		if s.healthy.has(s.owners.at(at)) {
+			break
+		}
+		passed++
+	}
+	if passed > 0 {
+		s.fallbacks.Add(64 * passed)
+	}
 }
 
 func (s *snapshot[T, L]) fail() (T, error) {

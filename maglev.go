@@ -1,6 +1,7 @@
 package chash
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 
@@ -120,14 +121,23 @@ func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
 
 func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	if s.patchy {
+		if sampled(hash) {
+			s.count(s.layout.walkOf(hash))
+		}
 		home, stride := s.layout.start(hash)
 		if p, after := s.ahead(home, stride, hops); after < hops {
 			return s.values[p], nil
 		}
-	} else if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {
+		return s.first(s.layout.walkOf(hash))
+	}
+	if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {
 		return s.values[p], nil
 	}
-	return s.first(s.layout.walkOf(hash))
+	w := s.layout.walkOf(hash)
+	if sampled(hash) {
+		s.count(w)
+	}
+	return s.first(w)
 }
 
 // A table is the layout of a Maglev.
@@ -139,6 +149,33 @@ type table struct {
 }
 
 func (t *table) array() *owners { return &t.owners }
+
+func (t *table) digest(key string) []byte {
+	return binary.BigEndian.AppendUint64(nil, t.hash.key(key))
+}
+
+func (t *table) spread() (counts []uint64, shares []float64) {
+	counts = make([]uint64, len(t.counts))
+	shares = make([]float64, len(t.counts))
+	for p, count := range t.counts {
+		counts[p] = uint64(count)
+		shares[p] = float64(count) / float64(t.n)
+	}
+	return counts, shares
+}
+
+// print writes the name that owns each slot.
+func (t *table) print(d *xxhash.Digest, names []uint64) {
+	var buf [512]byte
+	part := buf[:0]
+	for slot := range t.n {
+		part = binary.BigEndian.AppendUint64(part, names[t.at(slot)])
+		if len(part) == len(buf) || slot == t.n-1 {
+			d.Write(part)
+			part = buf[:0]
+		}
+	}
+}
 
 func (t *table) walk(key string) walk { return t.walkOf(t.hash.key(key)) }
 

@@ -1,8 +1,13 @@
 package chash
 
 import (
+	"encoding/binary"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Sizes of a ring.
@@ -69,19 +74,22 @@ func (r *Ring[T]) Clone() *Ring[T] {
 func (r *Ring[T]) Get(key string) (T, error) {
 	s := r.current.Load()
 	l := s.layout
-	var point uint32
-	var word uint64
+	// The usual lookup is written out here: as calls of locate and getPoint, which
+	// do the same and are too large to be inlined, it takes a tenth longer.
+	var position uint64
 	if l.hash.fn != nil {
-		point, word = l.find(l.hash.fn(key))
+		position = l.hash.fn(key)
 	} else {
-		point, word = l.findDigest(key)
+		position = l.digests.keyPosition(key)
 	}
-	// The usual end is written out here: as a call of getPoint, which does the
-	// same and is too large to be inlined, the lookup takes a tenth longer.
+	point, word := l.find(position)
+	if l.tied(word, position) {
+		point, word = l.findTied(key, point, position)
+	}
 	if p := uint32(word & l.mask); s.healthy.has(p) {
 		return s.values[p], nil
 	}
-	return getPoint(s, point)
+	return getPoint(s, point, position)
 }
 
 // GetBytes is Get for a key of bytes, which the caller may change afterwards.
@@ -95,14 +103,18 @@ func (r *Ring[T]) GetBytes(key []byte) (T, error) {
 func (r *Ring[T]) GetHash(hash uint64) (T, error) {
 	s := r.current.Load()
 	point, _ := s.layout.find(hash)
-	return getPoint(s, point)
+	return getPoint(s, point, hash)
 }
 
-func getPoint[T any](s *snapshot[T, *ring], point uint32) (T, error) {
+func getPoint[T any](s *snapshot[T, *ring], point uint32, position uint64) (T, error) {
 	if p := uint32(s.layout.packed[point] & s.layout.mask); s.healthy.has(p) {
 		return s.values[p], nil
 	}
-	return s.first(s.layout.walkFrom(point))
+	w := s.layout.walkFrom(point)
+	if sampled(position) {
+		s.count(w)
+	}
+	return s.first(w)
 }
 
 func (r *ring) walk(key string) walk { return r.walkFrom(r.locate(key)) }
@@ -117,6 +129,80 @@ func (r *ring) walkFrom(point uint32) walk {
 }
 
 func (r *ring) array() *owners { return &r.owners }
+
+func (r *ring) digest(key string) []byte {
+	if r.hash.fn != nil {
+		return binary.BigEndian.AppendUint64(nil, r.hash.fn(key))
+	}
+	sum := r.digests.key(key)
+	return sum[:]
+}
+
+// all yields the points in order, with their positions and owners.
+func (r *ring) all() iter.Seq2[uint64, uint32] {
+	return func(yield func(uint64, uint32) bool) {
+		bucket := uint64(0)
+		for i, word := range r.packed[:r.n] {
+			for r.index[bucket+1] <= uint32(i) {
+				bucket++
+			}
+			if !yield(bucket<<(64-r.bits)|word>>r.bits, uint32(word&r.mask)) {
+				return
+			}
+		}
+	}
+}
+
+// spread counts for each point the positions after the one before, up to its own.
+func (r *ring) spread() (counts []uint64, shares []float64) {
+	counts = make([]uint64, len(r.placements))
+	shares = make([]float64, len(r.placements))
+	if r.n == 0 {
+		return counts, shares
+	}
+	before := uint64(0)
+	for position, owner := range r.all() {
+		counts[owner] += position - before
+		before = position
+	}
+	// The first point has those after the last one too, modulo 2^64. It has at
+	// least its own, so that 0 stands for all 2^64, which do not fit.
+	first := r.at(0)
+	if counts[first] -= before; counts[first] == 0 {
+		counts[first] = math.MaxUint64
+	}
+	for p, count := range counts {
+		shares[p] = float64(count) / (1 << 64)
+	}
+	return counts, shares
+}
+
+// print writes the position at the end of each run of points with one name.
+// Points of nobody do not count: lookups go on to the next.
+func (r *ring) print(d *xxhash.Digest, names []uint64) {
+	var buf [16]byte
+	end := func(position, name uint64) {
+		binary.BigEndian.PutUint64(buf[:8], position)
+		binary.BigEndian.PutUint64(buf[8:], name)
+		d.Write(buf[:])
+	}
+	var first, last, before uint64 // names, and the last one's position
+	for position, owner := range r.all() {
+		name := names[owner]
+		if name == 0 {
+			continue
+		}
+		if first == 0 {
+			first = name
+		} else if name != last {
+			end(before, last)
+		}
+		before, last = position, name
+	}
+	if last != first { // else the first run goes on across the wrap
+		end(before, last)
+	}
+}
 
 // A ring is the layout of a Ring: points, sorted by position, each packed into
 // one word, so that a lookup reads few cache lines.
@@ -141,22 +227,26 @@ type ring struct {
 // locate returns the first point at or after a key, the number of points if there
 // is none.
 func (r *ring) locate(key string) uint32 {
-	if r.hash.fn != nil {
-		point, _ := r.find(r.hash.fn(key))
-		return point
+	position := r.position(key)
+	point, word := r.find(position)
+	if r.tied(word, position) {
+		point, _ = r.findTied(key, point, position)
 	}
-	point, _ := r.findDigest(key)
 	return point
 }
 
-// findDigest is find for the SHA-256 of a key, all of it.
-func (r *ring) findDigest(key string) (point uint32, word uint64) {
-	position := r.digests.keyPosition(key)
-	point, word = r.find(position)
-	if word&^r.mask == position<<(r.bits&63) {
-		return r.findTied(key, point, position)
+// position returns the position of a key.
+func (r *ring) position(key string) uint64 {
+	if r.hash.fn != nil {
+		return r.hash.fn(key)
 	}
-	return point, word
+	return r.digests.keyPosition(key)
+}
+
+// tied reports whether the word that find returned for a position may be at that
+// position and the rest of a digest has to decide.
+func (r *ring) tied(word, position uint64) bool {
+	return word&^r.mask == position<<(r.bits&63) && r.hash.fn == nil
 }
 
 // findTied is find among the points at a key's position, if there are any, of

@@ -1,6 +1,7 @@
 package chash
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -227,6 +228,33 @@ func (w *walk) settle(v *view) {
 	w.left = uint32(len(v.sparse))
 	at, _ := slices.BinarySearch(v.sparse, w.then)
 	w.pos = uint32(at) % w.left
+}
+
+// home returns the first position of a walk that has not begun.
+func (w *walk) home() uint32 {
+	if w.hops > 0 {
+		return w.pos
+	}
+	return w.then
+}
+
+// positions returns the positions of a walk that has not begun, among n owners:
+// what next goes through, without regard to health.
+func (w walk) positions(n uint32) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		pos := w.pos
+		for range w.hops {
+			if !yield(pos) {
+				return
+			}
+			pos = step(pos, w.stride, n)
+		}
+		for i := range n {
+			if !yield((w.then + i) % n) {
+				return
+			}
+		}
+	}
 }
 
 // A cursor is a walk that meets each placement once.

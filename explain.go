@@ -1,0 +1,130 @@
+package chash
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// An Explanation says why a key is where it is. It prints with %v as lines for a
+// reader, and marshals to JSON.
+type Explanation struct {
+	Key  string `json:"key"`
+	Hash string `json:"hash"` // in hexadecimal: 64 bits, or 256 on a ring of SHA-256
+
+	// Home is the key's slot in a table, or the number of its point on a ring; -1
+	// where there is none.
+	Home int `json:"home"`
+
+	// Probes are the slots or points that a lookup meets, the home first and the
+	// one that answers last; at most 100 of them. Unlisted counts the others.
+	Probes   []Probe `json:"probes"`
+	Unlisted int     `json:"unlisted"`
+
+	// Backend is the name of the result. It is empty where Err says why.
+	Backend string `json:"backend"`
+	Err     error  `json:"-"`
+}
+
+// A Probe is one slot or point that a lookup meets.
+type Probe struct {
+	At       int             `json:"at"`       // slot or number of the point
+	HashKey  string          `json:"hash_key"` // of its placement
+	Backends []BackendStatus `json:"backends"` // of its placement, by rank
+}
+
+// A BackendStatus is a backend's name and state.
+type BackendStatus struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+}
+
+// listed is how many probes an Explanation lists.
+const listed = 100
+
+// Explain returns how Get comes to its result for a key: for the engineer who
+// asks why a client landed there. It takes the read lock, so that it waits for a
+// rebuild under way, and time for each probe.
+func (c *core[T, L]) Explain(key string) Explanation {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s := c.current.Load()
+	e := Explanation{
+		Key:  key,
+		Hash: hex.EncodeToString(s.layout.digest(key)),
+		Home: -1,
+	}
+	if s.owners.n == 0 {
+		e.Err = s.empty
+		return e
+	}
+	w := s.layout.walk(key)
+	e.Home = int(w.home())
+	if s.live == 0 {
+		e.Err = s.empty
+		e.Probes = []Probe{c.probe(e.Home)}
+		return e
+	}
+	for at := range w.positions(s.owners.n) {
+		p := s.owners.at(at)
+		healthy := s.healthy.has(p)
+		if healthy || len(e.Probes) < listed-1 {
+			e.Probes = append(e.Probes, c.probe(int(at)))
+		} else {
+			e.Unlisted++
+		}
+		if healthy {
+			lead, _ := c.roster.lead(int(p))
+			e.Backend = c.roster.members[lead].Name
+			break
+		}
+	}
+	return e
+}
+
+// probe describes a slot or point, under the lock.
+func (c *core[T, L]) probe(at int) Probe {
+	p := int(c.current.Load().owners.at(uint32(at)))
+	probe := Probe{At: at, HashKey: c.roster.placements[p].hashKey}
+	for _, i := range c.roster.group(p) {
+		b := &c.roster.members[i]
+		probe.Backends = append(probe.Backends, BackendStatus{b.Name, b.State.String()})
+	}
+	return probe
+}
+
+// String returns the explanation as lines for a reader.
+func (e Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "key %q, hash %s, home %d\n", e.Key, e.Hash, e.Home)
+	for i, probe := range e.Probes {
+		if e.Unlisted > 0 && i == len(e.Probes)-1 {
+			fmt.Fprintf(&b, "  %d more\n", e.Unlisted)
+		}
+		fmt.Fprintf(&b, "  %d is of %q:", probe.At, probe.HashKey)
+		for _, backend := range probe.Backends {
+			fmt.Fprintf(&b, " %s %s", backend.Name, backend.State)
+		}
+		b.WriteByte('\n')
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, "result: %v", e.Err)
+	} else {
+		fmt.Fprintf(&b, "result: %s", e.Backend)
+	}
+	return b.String()
+}
+
+// MarshalJSON implements json.Marshaler, with Err as a string.
+func (e Explanation) MarshalJSON() ([]byte, error) {
+	type fields Explanation
+	out := struct {
+		fields
+		Error string `json:"error,omitempty"`
+	}{fields: fields(e)}
+	if e.Err != nil {
+		out.Error = e.Err.Error()
+	}
+	return json.Marshal(out)
+}

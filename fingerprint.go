@@ -1,0 +1,52 @@
+package chash
+
+import "github.com/cespare/xxhash/v2"
+
+// Fingerprint returns a number that is equal for two structures, in whatever
+// processes, exactly when they map every key to the same names while all backends
+// but draining ones are healthy; that two which differ have the same is as
+// improbable as a collision of 64-bit hashes. States other than Draining, values,
+// and the order of calls do not count. It is the same on every architecture and
+// in every release, and 0 without a backend that is placed. Of a function given
+// to WithHash, the results for one key are all that counts.
+//
+// It takes time for each slot or point, and the read lock for a part of it: some
+// 0.1 ms for a table of 65,537 slots.
+func (c *core[T, L]) Fingerprint() uint64 {
+	return c.fingerprint(func(p int) (int, bool) { return c.roster.first(p), true })
+}
+
+// LiveFingerprint is Fingerprint with states: equal exactly when the two map every
+// key to the same names at this moment, and 0 without a healthy backend.
+func (c *core[T, L]) LiveFingerprint() uint64 {
+	return c.fingerprint(func(p int) (int, bool) { return c.roster.lead(p) })
+}
+
+// probe is a key whose hash tells hash functions and seeds apart.
+const probe = "chash"
+
+// fingerprint hashes the mapping of the key space to the members that represent
+// the placements, or nobody.
+func (c *core[T, L]) fingerprint(represent func(placement int) (member int, found bool)) uint64 {
+	c.mu.RLock()
+	names := make([]uint64, len(c.roster.placements))
+	found := 0
+	only := uint64(0)
+	for p := range names {
+		if member, ok := represent(p); ok {
+			names[p] = max(1, xxhash.Sum64String(c.roster.members[member].Name))
+			only = names[p]
+			found++
+		}
+	}
+	layout := c.current.Load().layout
+	c.mu.RUnlock()
+
+	if found < 2 { // one has every key, however they are hashed
+		return only
+	}
+	d := xxhash.New()
+	d.Write(layout.digest(probe))
+	layout.print(d, names)
+	return d.Sum64()
+}

@@ -1,0 +1,122 @@
+package chash
+
+import "time"
+
+// Stats is what a structure says of itself at one moment.
+type Stats struct {
+	Backends   int `json:"backends"`
+	Healthy    int `json:"healthy"`
+	Unhealthy  int `json:"unhealthy"`
+	Draining   int `json:"draining"`
+	Placements int `json:"placements"` // distinct hash keys, draining backends not counted
+	Owners     int `json:"owners"`     // slots of a table, points of a ring; 0 without a placement
+
+	// MinShare and MaxShare are the smallest and the largest share of a placement
+	// in the key space, by its ideal one, which is by weight: 1 is perfect. Both
+	// are 0 without a placement.
+	MinShare float64 `json:"min_share"`
+	MaxShare float64 `json:"max_share"`
+
+	// Rebuilds is how often owners were laid out, a clone's origin included;
+	// LastRebuild is how long the last time took, 0 before it.
+	Rebuilds    uint64        `json:"rebuilds"`
+	LastRebuild time.Duration `json:"last_rebuild_ns"`
+
+	// Fallbacks estimates how many owners Get, GetBytes and GetHash have passed
+	// over since the structure was made, because they were unhealthy. It is
+	// extrapolated from one key in 64, chosen by its hash.
+	Fallbacks uint64 `json:"fallbacks"`
+}
+
+// Stats returns figures of the state at this moment. It takes time for each
+// backend and, on a ring, each point, and the read lock, so that it waits for a
+// rebuild under way.
+func (c *core[T, L]) Stats() Stats {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s := c.current.Load()
+	stats := Stats{
+		Backends:    len(c.roster.members),
+		Placements:  len(c.roster.placements),
+		Owners:      int(s.owners.n),
+		Rebuilds:    c.rebuilds,
+		LastRebuild: c.lastTime,
+		Fallbacks:   c.fallbacks.Load(),
+	}
+	for i := range c.roster.members {
+		switch c.roster.members[i].State {
+		case Healthy:
+			stats.Healthy++
+		case Unhealthy:
+			stats.Unhealthy++
+		case Draining:
+			stats.Draining++
+		}
+	}
+	_, spread := s.layout.spread()
+	stats.MinShare, stats.MaxShare = extremes(spread, c.roster.placements)
+	return stats
+}
+
+// A Share is how much of the key space a backend owns.
+type Share struct {
+	Name string `json:"name"`
+	// Count is the number of slots of a table, or of 64-bit positions on a ring,
+	// where 2^64-1 also stands for all 2^64 of them.
+	Count uint64  `json:"count"`
+	Share float64 `json:"share"` // from 0 to 1
+}
+
+// Shares returns the exact share of each backend, sorted by name: that of its
+// placement, healthy or not, for the backend that outranks the others there; 0
+// for those others and for draining ones. It takes time for each backend and, on
+// a ring, each point, and the read lock, so that it waits for a rebuild under way.
+func (c *core[T, L]) Shares() []Share {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	shares := make([]Share, len(c.roster.members))
+	for i := range shares {
+		shares[i].Name = c.roster.members[i].Name
+	}
+	layout := c.current.Load().layout
+	counts, spread := layout.spread()
+	for p := range counts {
+		share := &shares[c.roster.first(p)]
+		share.Count, share.Share = counts[p], spread[p]
+	}
+	return shares
+}
+
+// Owner returns the backend to whose placement the key belongs, whatever its
+// health: the one that outranks the others of the placement, heaviest first and
+// then by name. A writer compares it with what Get returns to refuse a fallback.
+// Without a backend the error is ErrNoBackends, with none but draining ones it is
+// ErrNoHealthyBackends. It takes the read lock, so that it waits for a rebuild
+// under way.
+func (c *core[T, L]) Owner(key string) (Backend[T], error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s := c.current.Load()
+	if len(c.roster.placements) == 0 {
+		return Backend[T]{}, s.empty
+	}
+	w := s.layout.walk(key)
+	p := s.owners.at(w.home())
+	return c.roster.members[c.roster.first(int(p))], nil
+}
+
+// extremes returns the smallest and the largest of the shares by their ideals.
+func extremes(spread []float64, placements []placement) (least, most float64) {
+	total := 0.0
+	for i := range placements {
+		total += float64(placements[i].weight)
+	}
+	for i, share := range spread {
+		ratio := share * total / float64(placements[i].weight)
+		if i == 0 {
+			least, most = ratio, ratio
+		}
+		least, most = min(least, ratio), max(most, ratio)
+	}
+	return least, most
+}

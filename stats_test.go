@@ -1,0 +1,336 @@
+package chash_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+// knower is what a structure says of itself.
+type knower interface {
+	structure
+	Stats() chash.Stats
+	Shares() []chash.Share
+	Owner(key string) (chash.Backend[string], error)
+	Explain(key string) chash.Explanation
+	Fingerprint() uint64
+	LiveFingerprint() uint64
+}
+
+// knowers runs a test over both structures of a few backends.
+func knowers(t *testing.T, backends []chash.Backend[string], test func(t *testing.T, s knower)) {
+	for _, kind := range structures {
+		t.Run(kind.name, func(t *testing.T) {
+			s, err := kind.make(backends)
+			require.NoError(t, err)
+			test(t, s.(knower))
+		})
+	}
+}
+
+func numbered(prefix string, n int) []chash.Backend[string] {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint(prefix, i)
+	}
+	return chash.Named(names...)
+}
+
+func TestStats_Counts(t *testing.T) {
+	backends := numbered("b", 6)
+	backends[1].State = chash.Unhealthy
+	backends[2].State = chash.Draining
+	backends[4].HashKey = "b3" // shares the placement of b3
+	knowers(t, backends, func(t *testing.T, s knower) {
+		got := s.Stats()
+		require.Equal(t, 6, got.Backends)
+		require.Equal(t, 4, got.Healthy)
+		require.Equal(t, 1, got.Unhealthy)
+		require.Equal(t, 1, got.Draining)
+		require.Equal(t, 4, got.Placements)
+		require.Equal(t, uint64(1), got.Rebuilds)
+		require.Positive(t, got.LastRebuild)
+
+		require.NoError(t, s.SetState("b0", chash.Unhealthy))
+		require.NoError(t, s.Remove("b5"))
+		got = s.Stats()
+		require.Equal(t, 2, got.Unhealthy)
+		require.Equal(t, 3, got.Placements)
+		require.Equal(t, uint64(2), got.Rebuilds)
+
+		s.Clear()
+		got = s.Stats()
+		require.Equal(t, chash.Stats{Rebuilds: 3, LastRebuild: got.LastRebuild}, got)
+	})
+}
+
+func TestStats_Owners(t *testing.T) {
+	m, err := chash.NewMaglev(chash.Named("a", "b"), chash.WithTableSize(13))
+	require.NoError(t, err)
+	require.Equal(t, 13, m.Stats().Owners)
+	r, err := chash.NewRing(chash.Named("a", "b"), chash.WithReplicas(5))
+	require.NoError(t, err)
+	require.NoError(t, r.SetWeight("b", 3))
+	require.Equal(t, 20, r.Stats().Owners)
+}
+
+// The extremes are those of the shares by their ideals.
+func TestStats_MinAndMaxShare(t *testing.T) {
+	backends := numbered("b", 5)
+	for i := range backends {
+		backends[i].Weight = uint32(1 + i)
+	}
+	knowers(t, backends, func(t *testing.T, s knower) {
+		least, most := math.Inf(1), 0.0
+		for i, share := range s.Shares() {
+			ratio := share.Share * 15 / float64(1+i)
+			least, most = min(least, ratio), max(most, ratio)
+		}
+		got := s.Stats()
+		require.InDelta(t, least, got.MinShare, 1e-12)
+		require.InDelta(t, most, got.MaxShare, 1e-12)
+		require.Less(t, got.MinShare, 1.0)
+		require.Greater(t, got.MaxShare, 1.0)
+	})
+}
+
+func TestStats_JSON(t *testing.T) {
+	knowers(t, numbered("b", 2), func(t *testing.T, s knower) {
+		data, err := json.Marshal(s.Stats())
+		require.NoError(t, err)
+		var back chash.Stats
+		require.NoError(t, json.Unmarshal(data, &back))
+		require.Equal(t, s.Stats(), back)
+	})
+}
+
+// A slot's worth of hashes each: in total they pass over as many owners as a
+// count of them says, give or take what one in 64 as a sample leaves open.
+func TestStats_Fallbacks(t *testing.T) {
+	knowers(t, numbered("b", 10), func(t *testing.T, s knower) {
+		keys := numbered("key", 200_000)
+		look := func() {
+			for i := range keys {
+				_, _ = s.Get(keys[i].Name)
+			}
+		}
+		look()
+		require.Zero(t, s.Stats().Fallbacks, "all are healthy")
+
+		clone := s.Clone()
+		for _, dead := range []int{1, 6} { // few, and then so many that lookups look ahead
+			for i := range dead {
+				require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+			}
+			want := 0
+			for i := range keys {
+				e := s.Explain(keys[i].Name)
+				want += len(e.Probes) + e.Unlisted - 1
+			}
+			before := s.Stats().Fallbacks
+			look()
+			got := float64(s.Stats().Fallbacks - before)
+			// The sample is of want/64 or fewer independent hits, each of 1 or a few:
+			// 10 % are more than four standard deviations of the smallest here.
+			require.InEpsilon(t, float64(want), got, 0.1)
+		}
+		require.Zero(t, clone.(knower).Stats().Fallbacks, "a clone counts its own")
+	})
+}
+
+func TestShares_CountWhatLookupsSee(t *testing.T) {
+	m, err := chash.NewMaglev(numbered("b", 7), chash.WithTableSize(251))
+	require.NoError(t, err)
+	require.NoError(t, m.SetWeight("b3", 5))
+	want := map[string]uint64{}
+	for slot := range uint64(251) {
+		name, err := m.GetHash(slot)
+		require.NoError(t, err)
+		want[name]++
+	}
+	require.NoError(t, m.SetState("b2", chash.Unhealthy)) // changes no share
+	sum := 0.0
+	for _, share := range m.Shares() {
+		require.Equal(t, want[share.Name], share.Count, share.Name)
+		require.Equal(t, float64(share.Count)/251, share.Share)
+		sum += share.Share
+	}
+	require.InDelta(t, 1, sum, 1e-12)
+}
+
+// On a ring whose points stand where the test puts them, the counts are known.
+func TestShares_RingCountsPositions(t *testing.T) {
+	at := map[string]uint64{"a#0": 10, "b#0": 30, "c#0": 30, "d#0": math.MaxUint64 - 4}
+	place := func(label string) uint64 { return at[label] }
+	r, err := chash.NewRing(chash.Named("a", "b", "c", "d"), chash.WithReplicas(1), chash.WithHash(place))
+	require.NoError(t, err)
+	counts := func() map[string]uint64 {
+		counts := map[string]uint64{}
+		for _, share := range r.Shares() {
+			counts[share.Name] = share.Count
+		}
+		return counts
+	}
+	// a has (max-4, max] and [0, 10]; b is before c at the same position.
+	require.Equal(t, map[string]uint64{"a": 4 + 11, "b": 20, "c": 0, "d": math.MaxUint64 - 4 - 30}, counts())
+	require.NoError(t, r.Remove("a"))
+	require.Equal(t, map[string]uint64{"b": 4 + 31, "c": 0, "d": math.MaxUint64 - 4 - 30}, counts())
+	require.NoError(t, r.Remove("d"))
+	require.Equal(t, map[string]uint64{"b": math.MaxUint64, "c": 0}, counts())
+	require.Equal(t, 1.0, r.Shares()[0].Share)
+	require.NoError(t, r.Remove("b"))
+	require.Equal(t, map[string]uint64{"c": math.MaxUint64}, counts())
+}
+
+func TestShares_SharedPlacementAndDraining(t *testing.T) {
+	backends := []chash.Backend[string]{
+		{Name: "a", HashKey: "x"}, {Name: "b", HashKey: "x", Weight: 2}, {Name: "c"}, {Name: "d", State: chash.Draining},
+	}
+	knowers(t, backends, func(t *testing.T, s knower) {
+		require.NoError(t, s.SetState("b", chash.Unhealthy))
+		shares := s.Shares()
+		require.Len(t, shares, 4)
+		require.Zero(t, shares[0].Count, "a stands behind b")
+		require.InDelta(t, 1, shares[1].Share+shares[2].Share, 1e-12)
+		require.Positive(t, shares[1].Count)
+		require.Zero(t, shares[3].Count)
+	})
+}
+
+func TestOwner_IsTheHomeWhateverItsHealth(t *testing.T) {
+	knowers(t, numbered("b", 5), func(t *testing.T, s knower) {
+		homes := map[string]string{}
+		for i := range 1000 {
+			key := fmt.Sprint("key", i)
+			home, err := s.Get(key)
+			require.NoError(t, err)
+			homes[key] = home
+		}
+		require.NoError(t, s.SetState("b1", chash.Unhealthy))
+		require.NoError(t, s.SetState("b2", chash.Unhealthy))
+		for key, home := range homes {
+			owner, err := s.Owner(key)
+			require.NoError(t, err)
+			require.Equal(t, home, owner.Name)
+			b, _ := s.Backend(home)
+			require.Equal(t, b, owner)
+		}
+	})
+}
+
+func TestOwner_OutranksInItsPlacement(t *testing.T) {
+	backends := []chash.Backend[string]{
+		{Name: "b", HashKey: "x", Value: "b"}, {Name: "a", HashKey: "x", Weight: 1, Value: "a"}, {Name: "c", HashKey: "x", Weight: 2, Value: "c"},
+	}
+	knowers(t, backends, func(t *testing.T, s knower) {
+		owner := func() string {
+			b, err := s.Owner("key")
+			require.NoError(t, err)
+			return b.Name
+		}
+		require.Equal(t, "c", owner())
+		require.NoError(t, s.SetState("c", chash.Unhealthy))
+		require.Equal(t, "c", owner())
+		require.NoError(t, s.SetState("c", chash.Draining))
+		require.Equal(t, "a", owner())
+	})
+}
+
+func TestOwner_WithoutBackends(t *testing.T) {
+	knowers(t, nil, func(t *testing.T, s knower) {
+		_, err := s.Owner("key")
+		require.ErrorIs(t, err, chash.ErrNoBackends)
+		require.NoError(t, s.Add(chash.Backend[string]{Name: "a", State: chash.Draining}))
+		_, err = s.Owner("key")
+		require.ErrorIs(t, err, chash.ErrNoHealthyBackends)
+		require.NoError(t, s.SetState("a", chash.Unhealthy))
+		owner, err := s.Owner("key")
+		require.NoError(t, err)
+		require.Equal(t, "a", owner.Name)
+	})
+}
+
+// The explanation ends where Get ends, begins at the owner, and every probe but
+// the last is of a placement without a healthy backend.
+func TestExplain_AgreesWithGet(t *testing.T) {
+	backends := append(numbered("b", 8), chash.Backend[string]{Name: "twin", HashKey: "b7", Value: "twin"})
+	knowers(t, backends, func(t *testing.T, s knower) {
+		for i := range 8 {
+			for k := range 50 {
+				key := fmt.Sprint("key", k)
+				e := s.Explain(key)
+				got, err := s.Get(key)
+				require.Equal(t, got, e.Backend)
+				require.Equal(t, err, e.Err)
+				require.Equal(t, key, e.Key)
+				owner, err := s.Owner(key)
+				require.NoError(t, err)
+				require.Equal(t, e.Home, e.Probes[0].At)
+				require.Equal(t, owner.Name, e.Probes[0].Backends[0].Name)
+				for n, probe := range e.Probes {
+					healthy := false
+					for _, b := range probe.Backends {
+						healthy = healthy || b.State == "healthy"
+					}
+					require.Equal(t, n == len(e.Probes)-1, healthy, "probe %d of %v", n, e)
+				}
+			}
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+		}
+		require.NoError(t, s.SetState("twin", chash.Unhealthy))
+		e := s.Explain("key")
+		require.ErrorIs(t, e.Err, chash.ErrNoHealthyBackends)
+		require.Empty(t, e.Backend)
+		require.Len(t, e.Probes, 1)
+		s.Clear()
+		e = s.Explain("key")
+		require.ErrorIs(t, e.Err, chash.ErrNoBackends)
+		require.Equal(t, -1, e.Home)
+		require.Empty(t, e.Probes)
+	})
+}
+
+// With one healthy backend of many, the list is cut and the rest is counted.
+func TestExplain_ListIsBounded(t *testing.T) {
+	knowers(t, numbered("b", 400), func(t *testing.T, s knower) {
+		for i := range 399 {
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+		}
+		cut := false
+		for k := range 100 {
+			e := s.Explain(fmt.Sprint("key", k))
+			require.Equal(t, "b399", e.Backend)
+			require.LessOrEqual(t, len(e.Probes), 100)
+			if e.Unlisted > 0 {
+				cut = true
+				require.Len(t, e.Probes, 100)
+				require.Contains(t, e.String(), fmt.Sprintf("%d more", e.Unlisted))
+			}
+		}
+		require.True(t, cut)
+	})
+}
+
+func TestExplain_JSON(t *testing.T) {
+	knowers(t, numbered("b", 1), func(t *testing.T, s knower) {
+		require.NoError(t, s.SetState("b0", chash.Unhealthy))
+		data, err := json.Marshal(s.Explain("key"))
+		require.NoError(t, err)
+		var back struct {
+			Key, Hash, Error, Backend string
+			Home                      int
+			Probes                    []chash.Probe
+		}
+		require.NoError(t, json.Unmarshal(data, &back))
+		require.Equal(t, "key", back.Key)
+		require.Equal(t, chash.ErrNoHealthyBackends.Error(), back.Error)
+		require.Equal(t, []chash.Probe{{At: back.Home, HashKey: "b0", Backends: []chash.BackendStatus{{Name: "b0", State: "unhealthy"}}}}, back.Probes)
+		require.NotEmpty(t, back.Hash)
+		require.Empty(t, back.Backend)
+	})
+}
