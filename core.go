@@ -39,7 +39,11 @@ type core[T any, L layout[L]] struct {
 	roster   roster[T]
 	rebuilds uint64
 	lastTime time.Duration // of a rebuild
-	_        [cacheLine]byte
+
+	loadFactor float64
+	ledger     *ledger // nil until Acquire is called
+
+	_ [cacheLine]byte
 
 	turn      atomic.Uint64 // of Next
 	fallbacks atomic.Uint64 // see Stats
@@ -69,7 +73,7 @@ func (c *core[T, L]) commit(members []Backend[T]) error {
 		c.rebuilds, c.lastTime = c.rebuilds+1, time.Since(start)
 	}
 	c.roster = next
-	c.current.Store(newSnapshot(layout, &next, &c.fallbacks))
+	c.publish(newSnapshot(layout, &next, &c.fallbacks))
 	return nil
 }
 
@@ -133,8 +137,9 @@ func (c *core[T, L]) Clear() {
 // SetState sets the state of one backend. Between Healthy and Unhealthy it
 // costs one bit for each placement to copy, more only where a backend shares
 // its placement or where fewer than one in 16 slots or points are left healthy:
-// then it indexes those, in time of their number. To and from Draining it costs
-// a rebuild. The errors are ErrBackendNotFound and ErrInvalidState, and out of
+// then it indexes those, in time of their number. Once Acquire has been called it
+// copies 16 bytes more for each placement. To and from Draining it costs a
+// rebuild. The errors are ErrBackendNotFound and ErrInvalidState, and out of
 // Draining those of Add.
 func (c *core[T, L]) SetState(name string, state State) error {
 	if err := state.validate(name); err != nil {
@@ -164,6 +169,7 @@ func (c *core[T, L]) SetState(name string, state State) error {
 		next.setValue(p, c.roster.members[lead].Value)
 	}
 	next.setHealth(p, healthy)
+	c.requota(next, p)
 	c.current.Store(next)
 	return nil
 }
@@ -242,7 +248,8 @@ func (c *core[T, L]) cloneTo(to *core[T, L]) {
 	to.roster = c.roster
 	to.roster.members = slices.Clone(c.roster.members)
 	to.rebuilds, to.lastTime = c.rebuilds, c.lastTime
-	snapshot := c.current.Load().copy()
-	snapshot.fallbacks = &to.fallbacks
-	to.current.Store(snapshot)
+	to.loadFactor = c.loadFactor
+	s := c.current.Load().copy()
+	s.fallbacks, s.quotas = &to.fallbacks, nil // what lookups write is the original's
+	to.current.Store(s)
 }

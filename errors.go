@@ -57,4 +57,8 @@ var (
 	// ErrSeedAndHash is returned by the constructors for a seed together with a
 	// hash function: a function of the caller's carries its own seed.
 	ErrSeedAndHash = errors.New("chash: seed and hash function exclude each other")
+
+	// ErrInvalidLoadFactor is returned by the constructors for a load factor that
+	// is not a number above 1.
+	ErrInvalidLoadFactor = errors.New("chash: invalid load factor")
 )

@@ -13,6 +13,7 @@ type snapshot[T any, L any] struct {
 	empty  error // what lookups return where no placement is healthy
 
 	fallbacks *atomic.Uint64 // of the core
+	quotas    *quotas        // nil until Acquire is called
 }
 
 func newSnapshot[T any, L layout[L]](l L, r *roster[T], fallbacks *atomic.Uint64) *snapshot[T, L] {

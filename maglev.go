@@ -30,8 +30,8 @@ type Maglev[T any] struct {
 }
 
 // NewMaglev returns a table of those backends, which may be none. The errors are
-// those of Add, ErrTableSizeNotPrime, ErrTableSizeTooLarge, ErrNilHash and
-// ErrSeedAndHash.
+// those of Add, ErrTableSizeNotPrime, ErrTableSizeTooLarge, ErrNilHash,
+// ErrSeedAndHash and ErrInvalidLoadFactor.
 func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], error) {
 	c, err := maglevConfig(opts)
 	if err != nil {
@@ -41,6 +41,7 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 		return nil, err
 	}
 	m := new(Maglev[T])
+	m.loadFactor = c.loadFactor
 	empty := &table{
 		slots:   newDivisor(uint32(c.tableSize)),
 		strides: newDivisor(uint32(c.tableSize - 1)),

@@ -47,6 +47,14 @@ func WithHash(hash func(key string) uint64) Option {
 	return option(func(c *config) { c.hash, c.hashGiven = hash, true })
 }
 
+// WithLoadFactor sets how far Acquire lets the load of a backend go beyond its
+// fair share of what is in flight: to c times of it, rounded up. The default is
+// DefaultLoadFactor. Closer to 1 loads are more even, and more keys are away from
+// their backend. 1 and below, infinity and NaN are ErrInvalidLoadFactor.
+func WithLoadFactor(c float64) Option {
+	return option(func(o *config) { o.loadFactor = c })
+}
+
 // config is what the options of both structures set.
 type config struct {
 	tableSize int
@@ -55,36 +63,38 @@ type config struct {
 	hash      func(key string) uint64
 	hashGiven bool
 	blind     uint64 // in tests: bits of SHA-256 positions to clear, so that ties occur
+
+	loadFactor float64
 }
 
 func maglevConfig(opts []MaglevOption) (config, error) {
-	c := config{tableSize: DefaultTableSize}
+	c := config{tableSize: DefaultTableSize, loadFactor: DefaultLoadFactor}
 	for _, o := range opts {
 		if o != nil {
 			o.setMaglev(&c)
 		}
 	}
-	return c, c.validateHash()
+	return c, c.validate()
 }
 
 func ringConfig(opts []RingOption) (config, error) {
-	c := config{replicas: DefaultReplicas}
+	c := config{replicas: DefaultReplicas, loadFactor: DefaultLoadFactor}
 	for _, o := range opts {
 		if o != nil {
 			o.setRing(&c)
 		}
 	}
-	return c, c.validateHash()
+	return c, c.validate()
 }
 
-func (c *config) validateHash() error {
+func (c *config) validate() error {
 	if c.hashGiven && c.hash == nil {
 		return ErrNilHash
 	}
 	if c.hashGiven && c.seed != 0 {
 		return ErrSeedAndHash
 	}
-	return nil
+	return c.validateLoadFactor()
 }
 
 type (

@@ -35,7 +35,8 @@ type Ring[T any] struct {
 }
 
 // NewRing returns a ring of those backends, which may be none. The errors are
-// those of Add, ErrInvalidReplicas, ErrNilHash and ErrSeedAndHash.
+// those of Add, ErrInvalidReplicas, ErrNilHash, ErrSeedAndHash and
+// ErrInvalidLoadFactor.
 func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error) {
 	c, err := ringConfig(opts)
 	if err != nil {
@@ -45,6 +46,7 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 		return nil, fmt.Errorf("%w: %d", ErrInvalidReplicas, c.replicas)
 	}
 	r := new(Ring[T])
+	r.loadFactor = c.loadFactor
 	options := &ring{
 		replicas: uint64(c.replicas),
 		hash:     hasher{fn: c.hash},

@@ -1,0 +1,282 @@
+package chash
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+)
+
+// Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam,
+// "Consistent Hashing with Bounded Loads", SODA 2018): a key's lease is taken
+// from the first backend in its order of preference that has room.
+//
+// What holds at every moment, and what the rest stands on: an Acquire adds to
+// the total before it adds to a load, and a Release takes from the load before
+// it takes from the total. So the loads together are never above the total, and
+// below it while an Acquire of which the total knows has no backend yet.
+//
+// Why a backend has room: suppose that one such Acquire sees every healthy
+// placement p with load(p) >= c*total*weight(p)/healthy, where healthy is the sum
+// of their weights. Then the loads together are at least c*total, which is more
+// than the total since c is, but they are below it. Rounding does not matter:
+// its error is some total*2^-51, far below the 1 that is missing. What one look
+// after the other sees need not have been so at one moment; but a walk that
+// finds no room where nothing moves is impossible, so that another call must
+// have taken or released a lease meanwhile. Then the walk is repeated, and of
+// all calls one always gets on.
+//
+// Full placements have at most 1/c of the healthy weight, so at least 1-1/c of
+// the healthy owners lead to room: a walk expects c/(c-1) looks at most,
+// whatever the number of backends, and needs not know which ones it has met.
+
+// DefaultLoadFactor is the load factor without WithLoadFactor: a backend has at
+// most a quarter more leases in flight than its fair share.
+const DefaultLoadFactor = 1.25
+
+// validateLoadFactor is written so that NaN does not pass.
+func (c *config) validateLoadFactor() error {
+	if c.loadFactor > 1 && c.loadFactor <= math.MaxFloat64 {
+		return nil
+	}
+	return fmt.Errorf("%w: %v", ErrInvalidLoadFactor, c.loadFactor)
+}
+
+// A Lease is a backend's Value for as long as a request to it is in flight: it
+// counts towards the backend's load until Release. The zero value, which comes
+// with an error of Acquire, is that of no backend, and to release it does
+// nothing. A Lease must not be copied, which vet reports, or its Release could
+// count twice; hand on a pointer. It is safe for concurrent use by multiple
+// goroutines, Value as far as T is.
+type Lease[T any] struct {
+	Value T // of the backend, as it was when the lease was taken
+
+	tally    *tally
+	released atomic.Bool // also what vet knows a copy by
+}
+
+// Release gives the lease back, once: further calls do nothing, also where they
+// are concurrent. It works whatever has become of the backend, allocates nothing
+// and takes no lock. A lease that is never released is in flight forever.
+func (l *Lease[T]) Release() {
+	if l.tally == nil || l.released.Swap(true) {
+		return
+	}
+	l.tally.n.Add(-1)
+	l.tally.total.n.Add(-1)
+}
+
+// Acquire returns a lease on the first healthy backend, in the key's order of
+// preference, whose load is below its bound, and counts it in until Release. The
+// load is the number of its leases in flight. The bound is
+//
+//	ceil(c * (total in flight + 1) * weight / sum of the weights of what is healthy)
+//
+// with the c of WithLoadFactor and the weight of the backend itself. It is
+// computed with float64. So a key goes where Get sends it as long as there is
+// room, what overflows goes to the same next backend each time, and with one
+// healthy backend or more there always is room. On an empty structure the error
+// is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends.
+//
+// Loads belong to names: they outlive rebuilds, states, weights, and a removal
+// until the last lease is released, so that a backend added again under its name
+// finds its load. All leases count towards the total, also those of backends
+// that are no longer healthy or no longer there. A Clone has loads of its own,
+// none at first.
+//
+// The first Acquire of a structure makes the counters, for which it waits like a
+// change of the membership. Every other allocates nothing and takes no lock. It
+// costs about what Get costs and writes two shared counters, and for each
+// backend met without room one more look: c/(c-1) looks at most are expected,
+// which are 5 by default.
+func (c *core[T, L]) Acquire(key string) (Lease[T], error) {
+	s := c.current.Load()
+	if s.live > 0 && s.quotas == nil {
+		s = c.openLedger()
+	}
+	if s.live == 0 {
+		return Lease[T]{}, s.empty
+	}
+	w := s.layout.walk(key)
+	total := s.quotas.total // the same in every snapshot from now on
+	inFlight := total.n.Add(1)
+	for {
+		p, more := w.next(&s.view)
+		if more {
+			var taken bool
+			if taken, more = s.quotas.take(p, inFlight); taken {
+				return Lease[T]{Value: s.values[p], tally: s.quotas.at[p].tally}, nil
+			}
+		}
+		if !more { // of this walk, or of this snapshot
+			if s = c.current.Load(); s.live == 0 {
+				total.n.Add(-1)
+				return Lease[T]{}, s.empty
+			}
+			w = s.layout.walk(key)
+		}
+		// Others may have come or gone since, for perhaps a whole time slice.
+		inFlight = total.n.Load()
+	}
+}
+
+// A tally counts leases: one backend's, or all. It has cache lines of its own,
+// so that leases of different backends do not slow each other down: two of them,
+// since processors fetch lines in pairs, and some have lines of that size.
+type tally struct {
+	n     atomic.Int64
+	total *tally // that of all, if this is a backend's
+	_     [2*cacheLine - 16]byte
+}
+
+// sealed is the load of a backend that was removed without a lease: its tally is
+// out of the ledger, and nobody may count on it any more. Where an outdated
+// snapshot leads to it, the current one is newer.
+const sealed = math.MinInt64
+
+// A ledger has the tallies by name, those of backends which have led a healthy
+// placement since Acquire was first called: of backends that are there, and of
+// removed ones until their last lease is released and the membership changes.
+// The core's lock guards it.
+type ledger struct {
+	total  *tally
+	byName map[string]*tally
+}
+
+func (l *ledger) tally(name string) *tally {
+	t := l.byName[name]
+	if t == nil {
+		t = &tally{total: l.total}
+		l.byName[name] = t
+	}
+	return t
+}
+
+// quotas is what Acquire needs to know beyond a view. It is immutable once
+// published, but for the tallies.
+type quotas struct {
+	at      []quota // by placement
+	healthy uint64  // sum of weights, which cannot overflow: there are fewer than 2^31
+	factor  float64
+	total   *tally
+}
+
+// A quota is that of the backend which leads a healthy placement, else zero.
+type quota struct {
+	tally  *tally
+	weight uint32
+}
+
+// take adds a lease to the load of placement p if that is below its bound.
+// Otherwise it reports whether the search can go on, which it cannot where the
+// backend is gone.
+//
+// The load n is an integer, so it is below ceil(x) exactly if it is below x; and
+// with n*healthy < c*total*weight instead of a division both sides are exact,
+// while they fit 53 bits, for factors such as 1.25.
+func (q *quotas) take(p uint32, inFlight int64) (taken, more bool) {
+	at := &q.at[p]
+	limit := q.factor * float64(inFlight) * float64(at.weight)
+	for {
+		n := at.tally.n.Load()
+		if n == sealed {
+			return false, false
+		}
+		if float64(n)*float64(q.healthy) >= limit {
+			return false, true
+		}
+		if at.tally.n.CompareAndSwap(n, n+1) {
+			return true, false
+		}
+	}
+}
+
+// openLedger makes the ledger and publishes quotas, unless another has. It
+// returns the current snapshot.
+func (c *core[T, L]) openLedger() *snapshot[T, L] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ledger == nil {
+		c.ledger = &ledger{new(tally), map[string]*tally{}}
+		c.publish(c.current.Load().copy())
+	}
+	return c.current.Load()
+}
+
+// publish makes s, which is of the roster, what lookups see; with quotas if there
+// is a ledger.
+func (c *core[T, L]) publish(s *snapshot[T, L]) {
+	l := c.ledger
+	if l == nil {
+		c.current.Store(s)
+		return
+	}
+	q := &quotas{
+		at:     make([]quota, len(c.roster.placements)),
+		factor: c.loadFactor,
+		total:  l.total,
+	}
+	for p := range q.at {
+		q.set(p, c.quota(p))
+	}
+	s.quotas = q
+	c.current.Store(s)
+	// Not before: whoever meets a sealed tally shall find a newer snapshot.
+	for name, t := range l.byName {
+		if _, found := c.roster.index(name); !found && t.n.CompareAndSwap(0, sealed) {
+			delete(l.byName, name)
+		}
+	}
+}
+
+// requota sets the quota of placement p in a snapshot not yet published.
+func (c *core[T, L]) requota(s *snapshot[T, L], p int) {
+	if s.quotas == nil {
+		return
+	}
+	q := *s.quotas
+	q.at = slices.Clone(q.at)
+	q.set(p, c.quota(p))
+	s.quotas = &q
+}
+
+func (q *quotas) set(p int, to quota) {
+	q.healthy += uint64(to.weight) - uint64(q.at[p].weight)
+	q.at[p] = to
+}
+
+// quota returns that of placement p.
+func (c *core[T, L]) quota(p int) quota {
+	lead, healthy := c.roster.lead(p)
+	if !healthy {
+		return quota{}
+	}
+	b := &c.roster.members[lead]
+	return quota{c.ledger.tally(b.Name), b.Weight}
+}
+
+// loads returns the number of leases in flight by name of backend, where there
+// are any; backends that were removed meanwhile are among them.
+func (c *core[T, L]) loads() map[string]int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	loads := map[string]int64{}
+	if c.ledger == nil {
+		return loads
+	}
+	for name, t := range c.ledger.byName {
+		if n := t.n.Load(); n != 0 {
+			loads[name] = n
+		}
+	}
+	return loads
+}
+
+// inFlight returns the number of leases in flight, with those that are being
+// taken.
+func (c *core[T, L]) inFlight() int64 {
+	if q := c.current.Load().quotas; q != nil {
+		return q.total.n.Load()
+	}
+	return 0
+}
