@@ -1,0 +1,1113 @@
+package chash_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+func init() { sentinels["ErrInvalidLoadFactor"] = chash.ErrInvalidLoadFactor }
+
+// bounded is a structure with its leases, and with what tests see of them.
+type bounded interface {
+	structure
+	Acquire(key string) (chash.Lease[string], error)
+	Loads() map[string]int64
+	InFlight() int64
+	Tallies() int
+	HasQuotas() bool
+}
+
+// onBounded runs a test over both structures, which are small: their changes are
+// many.
+func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash.Backend[string], opts ...chash.Option) bounded)) {
+	t.Helper()
+	t.Run("maglev", func(t *testing.T) {
+		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
+			t.Helper()
+			s, err := newMaglev(backends, append(optionsAs[chash.MaglevOption](opts), chash.WithTableSize(1021))...)
+			require.NoError(t, err)
+			return s.(bounded)
+		})
+	})
+	t.Run("ring", func(t *testing.T) {
+		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
+			t.Helper()
+			s, err := newRing(backends, append(optionsAs[chash.RingOption](opts), chash.WithReplicas(20))...)
+			require.NoError(t, err)
+			return s.(bounded)
+		})
+	})
+}
+
+// acquire takes a lease, or fails the test.
+func acquire(t *testing.T, s bounded, key string) *chash.Lease[string] {
+	t.Helper()
+	lease, err := s.Acquire(key)
+	if err != nil {
+		t.Fatalf("Acquire(%q) = %v, want no error", key, err)
+	}
+	return &lease
+}
+
+// checkLoads checks the loads of all backends; where none is given it is 0.
+func checkLoads(t *testing.T, s bounded, want map[string]int64) {
+	t.Helper()
+	if got := s.Loads(); !maps.Equal(got, want) {
+		t.Errorf("loads = %v, want %v", got, want)
+	}
+	sum := int64(0)
+	for _, n := range want {
+		sum += n
+	}
+	if got := s.InFlight(); got != sum {
+		t.Errorf("in flight = %d, want %d", got, sum)
+	}
+}
+
+// boundOf is ceil(c * total * weight / healthy), exactly.
+func boundOf(c float64, total int64, weight uint32, healthy int64) int64 {
+	bound := new(big.Rat).SetFloat64(c)
+	bound.Mul(bound, big.NewRat(total*int64(weight), healthy))
+	floor := new(big.Int).Quo(bound.Num(), bound.Denom())
+	switch {
+	case !floor.IsInt64():
+		return math.MaxInt64
+	case bound.IsInt():
+		return floor.Int64()
+	}
+	return floor.Int64() + 1
+}
+
+func TestBoundOf(t *testing.T) {
+	for _, test := range []struct {
+		c       float64
+		total   int64
+		weight  uint32
+		healthy int64
+		want    int64
+	}{
+		{1.25, 1, 1, 10, 1}, {1.25, 8, 1, 10, 1}, {1.25, 9, 1, 10, 2}, {1.25, 16, 1, 10, 2}, {2, 5, 3, 3, 10}, {1.5, 7, 2, 4, 6},
+	} {
+		if got := boundOf(test.c, test.total, test.weight, test.healthy); got != test.want {
+			t.Errorf("boundOf(%v, %d, %d, %d) = %d, want %d", test.c, test.total, test.weight, test.healthy, got, test.want)
+		}
+	}
+}
+
+// zipf returns a draw of keys of which few are hot.
+func zipf(random *rand.Rand, keys uint64) func() string {
+	z := rand.NewZipf(random, 1.2, 1, keys-1)
+	return func() string { return fmt.Sprint("key-", z.Uint64()) }
+}
+
+// A ledgerTwin is what leases are to do, one after the other.
+type ledgerTwin struct {
+	c        float64
+	backends map[string]chash.Backend[string]
+	loads    map[string]int64
+	total    int64
+}
+
+// acquire returns the backend that the next lease of a key is to be on, given
+// the key's order of preference, and counts it.
+func (w *ledgerTwin) acquire(order []string) string {
+	answering := answeringOf(w.backends)
+	healthy := int64(0)
+	for _, b := range answering {
+		healthy += int64(b.Weight)
+	}
+	for _, name := range order {
+		if w.loads[name] < boundOf(w.c, w.total+1, w.backends[name].Weight, healthy) {
+			w.loads[name]++
+			w.total++
+			return name
+		}
+	}
+	return ""
+}
+
+func (w *ledgerTwin) release(name string) {
+	w.total--
+	if w.loads[name]--; w.loads[name] == 0 {
+		delete(w.loads, name)
+	}
+}
+
+// TestAcquire_Twin compares every lease with the twin's, through changes of
+// everything: states, weights, shared placements, removals and returns.
+func TestAcquire_Twin(t *testing.T) {
+	factors := []float64{chash.DefaultLoadFactor, 1.5, 1.0625, 1 + 0x1p-40, 8, math.MaxFloat64}
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		refused := 0
+		for seed, c := range factors {
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
+			key := zipf(random, 40)
+			w := &ledgerTwin{c: c, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
+			var opts []chash.Option
+			if c != chash.DefaultLoadFactor {
+				opts = append(opts, chash.WithLoadFactor(c))
+			}
+			s := build(nil, opts...)
+			fresh := func(name string) chash.Backend[string] {
+				b := chash.Backend[string]{Name: name, Value: name, Weight: 1 + random.Uint32N(6)}
+				if random.IntN(3) == 0 {
+					b.HashKey = fmt.Sprint("shared-", random.IntN(3))
+				}
+				return b
+			}
+			names := manyNames("b", 12)
+			var leases []*chash.Lease[string]
+			for range 3000 {
+				name := names[random.IntN(len(names))]
+				b, known := w.backends[name]
+				switch op := random.IntN(100); {
+				case op < 48:
+					key := key()
+					order, _ := s.GetN(key, len(names))
+					want := w.acquire(order)
+					lease, err := s.Acquire(key)
+					if want == "" {
+						refused++
+						if len(order) > 0 || err == nil {
+							t.Fatalf("Acquire(%q) with factor %v = %q, %v; preferred are %q, the twin finds none", key, c, lease.Value, err, order)
+						}
+						break
+					}
+					if err != nil || lease.Value != want {
+						t.Fatalf("Acquire(%q) with factor %v = %q, %v, want %q; preferred are %q", key, c, lease.Value, err, want, order)
+					}
+					leases = append(leases, &lease)
+				case op < 90 && len(leases) > 0:
+					i := random.IntN(len(leases))
+					leases[i].Release()
+					w.release(leases[i].Value)
+					leases = slices.Delete(leases, i, i+1)
+				case op < 94 && known:
+					b.Weight = 1 + random.Uint32N(6)
+					require.NoError(t, s.SetWeight(name, b.Weight))
+					w.backends[name] = b
+				case op < 96 && known:
+					require.NoError(t, s.Remove(name))
+					delete(w.backends, name)
+				case known:
+					b.State = chash.State(random.IntN(3))
+					require.NoError(t, s.SetState(name, b.State))
+					w.backends[name] = b
+				default:
+					w.backends[name] = fresh(name)
+					require.NoError(t, s.Add(w.backends[name]))
+				}
+				if !maps.Equal(s.Loads(), w.loads) || s.InFlight() != w.total {
+					t.Fatalf("loads with factor %v = %v, together %d, want %v, together %d", c, s.Loads(), s.InFlight(), w.loads, w.total)
+				}
+			}
+			if len(leases) < 20 {
+				t.Errorf("leases in the end with factor %v = %d, want 20 at least: the test shows little", c, len(leases))
+			}
+			for _, lease := range leases {
+				lease.Release()
+			}
+			checkLoads(t, s, nil)
+		}
+		if refused == 0 {
+			t.Error("Acquire that had no healthy backend = 0, want some: the test shows little")
+		}
+	})
+}
+
+// TestAcquire_Unloaded: where there is room a key goes where Get sends it.
+func TestAcquire_Unloaded(t *testing.T) {
+	backends := chash.Named(manyNames("b", 9)...)
+	backends[3].State = chash.Unhealthy
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		for name, opt := range map[string]chash.Option{"": nil, "seeded": chash.WithSeed(7), "own hash": chash.WithHash(xxhash.Sum64String)} {
+			s := build(backends, opt)
+			for _, key := range sampleKeys {
+				lease := acquire(t, s, key)
+				if want := must(s.Get(key)); lease.Value != want {
+					t.Errorf("Acquire(%q), %s = %q, want %q", key, name, lease.Value, want)
+				}
+				lease.Release()
+			}
+			checkLoads(t, s, nil)
+		}
+	})
+}
+
+// TestAcquire_Overflow: the leases of one hot key fill up the backends in its
+// order of preference, each to its bound. With ten equal backends and factor 1.25
+// the bound is 1 for up to 8 leases, and 2 from the ninth on.
+func TestAcquire_Overflow(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named(manyNames("b", 10)...))
+		for _, key := range sampleKeys[:20] {
+			order := must(s.GetN(key, 10))
+			want := slices.Concat(order[:8], order[:8])
+			var leases []*chash.Lease[string]
+			for i := range want {
+				lease := acquire(t, s, key)
+				if lease.Value != want[i] {
+					t.Errorf("lease %d of %q = %q, want %q", i, key, lease.Value, want[i])
+				}
+				leases = append(leases, lease)
+			}
+			// Who overflows goes to the same backend each time, and home as soon as
+			// there is room.
+			for _, i := range []int{15, 3, 15, 0, 7, 8, 15} {
+				leases[i].Release()
+				if leases[i] = acquire(t, s, key); leases[i].Value != want[i] {
+					t.Errorf("lease %d of %q, again = %q, want %q", i, key, leases[i].Value, want[i])
+				}
+			}
+			for _, lease := range leases {
+				lease.Release()
+			}
+			checkLoads(t, s, nil)
+		}
+	})
+}
+
+// TestAcquire_Fails: the errors are those of lookups, bare; no lease is counted,
+// no counter made, and the lease that comes with them can be released.
+func TestAcquire_Fails(t *testing.T) {
+	sick := chash.Named("a", "b", "c")
+	sick[0].State, sick[1].State, sick[2].State = chash.Unhealthy, chash.Draining, chash.Unhealthy
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		check := func(s bounded, want error, used bool) {
+			t.Helper()
+			for range 3 {
+				lease, err := s.Acquire("key")
+				if err != want || lease.Value != "" {
+					t.Errorf("Acquire(key) = %q, %v, want \"\", %v", lease.Value, err, want)
+				}
+				lease.Release()
+			}
+			checkLoads(t, s, nil)
+			if got := s.HasQuotas(); got != used {
+				t.Errorf("counters made = %t, want %t", got, used)
+			}
+		}
+		s := build(nil)
+		check(s, chash.ErrNoBackends, false)
+		require.NoError(t, s.Add(sick...))
+		check(s, chash.ErrNoHealthyBackends, false)
+		require.NoError(t, s.SetState("a", chash.Healthy))
+		acquire(t, s, "key").Release()
+		require.NoError(t, s.SetState("a", chash.Unhealthy))
+		check(s, chash.ErrNoHealthyBackends, true)
+		s.Clear()
+		check(s, chash.ErrNoBackends, true)
+	})
+	var zero chash.Lease[string]
+	zero.Release()
+}
+
+// TestAcquire_Lazily: a structure whose leases nobody asks for has no counters,
+// and the first Acquire rebuilds nothing.
+func TestAcquire_Lazily(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a", "b", "c"), chash.WithLoadFactor(2))
+		require.NoError(t, s.Add(chash.Named("d", "e")...))
+		require.NoError(t, s.SetState("a", chash.Unhealthy))
+		require.NoError(t, s.SetState("b", chash.Draining))
+		require.NoError(t, s.Remove("c"))
+		require.NoError(t, s.SetWeight("d", 3))
+		require.NoError(t, s.SetValue("e", "E"))
+		must(s.Get("key"))
+		if s.HasQuotas() || s.Tallies() != 0 {
+			t.Errorf("counters made before Acquire = %d, want none", s.Tallies())
+		}
+		checkLoads(t, s, nil)
+		before := stateOf(s)
+		lease := acquire(t, s, "key")
+		checkState(t, s, "Acquire", before)
+		// One for each backend that leads a healthy placement.
+		if got := s.Tallies(); got != 2 {
+			t.Errorf("counters made by Acquire = %d, want 2", got)
+		}
+		lease.Release()
+		checkState(t, s, "Release", before)
+		if clone := s.Clone().(bounded); clone.HasQuotas() || clone.Tallies() != 0 {
+			t.Errorf("counters of a clone = %d, want none", clone.Tallies())
+		}
+	})
+	if chash.TallySize < 128 {
+		t.Errorf("size of a counter = %d, want cache lines of its own, which is 128 at least", chash.TallySize)
+	}
+}
+
+// TestAcquire_FirstOnesTogether: however many come first at once, they count with
+// one set of counters.
+func TestAcquire_FirstOnesTogether(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		for range 20 {
+			s := build(chash.Named(manyNames("b", 7)...))
+			leases := together(64, func(i int) *chash.Lease[string] {
+				return acquire(t, s, fmt.Sprint("key-", i))
+			})
+			want := map[string]int64{}
+			for _, lease := range leases {
+				want[lease.Value]++
+			}
+			checkLoads(t, s, want)
+			together(64, func(i int) int { leases[i].Release(); return 0 })
+			checkLoads(t, s, nil)
+		}
+	})
+}
+
+// together calls f in n goroutines that begin at once, and returns the results.
+func together[R any](n int, f func(i int) R) []R {
+	results := make([]R, n)
+	gate := make(chan struct{})
+	var done sync.WaitGroup
+	for i := range n {
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			<-gate
+			results[i] = f(i)
+		}()
+	}
+	close(gate)
+	done.Wait()
+	return results
+}
+
+// TestAcquire_WhileChangesWait: with the counters made, Acquire and Release wait
+// for no change of the membership. One is held up in the middle, where it hashes,
+// and they go on.
+func TestAcquire_WhileChangesWait(t *testing.T) {
+	for _, kind := range structures {
+		t.Run(kind.name, func(t *testing.T) {
+			gate, reached := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			made, err := kind.make(chash.Named("a", "b", "c"), chash.WithHash(func(key string) uint64 {
+				if strings.Contains(key, "late") {
+					once.Do(func() { close(reached) })
+					<-gate
+				}
+				return xxhash.Sum64String(key)
+			}))
+			require.NoError(t, err)
+			s := made.(bounded)
+			acquire(t, s, "key").Release()
+			added := make(chan error)
+			go func() { added <- s.Add(chash.Named("late")...) }()
+			<-reached
+			for _, key := range sampleKeys[:100] {
+				lease := acquire(t, s, key)
+				if lease.Value == "late" {
+					t.Errorf("Acquire(%q) = late, which is not there yet", key)
+				}
+				lease.Release()
+			}
+			close(gate)
+			require.NoError(t, <-added)
+			checkLoads(t, s, nil)
+		})
+	}
+}
+
+// TestLoads_BelongToNames: they outlive states, weights, values, rebuilds and a
+// removal, until the last lease is released.
+func TestLoads_BelongToNames(t *testing.T) {
+	all := chash.Named("a", "b", "c", "d")
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		changes := []struct {
+			name string
+			call func(s bounded, name string) error
+		}{
+			{"SetState to Unhealthy", func(s bounded, name string) error { return s.SetState(name, chash.Unhealthy) }},
+			{"SetState to Healthy", func(s bounded, name string) error { return s.SetState(name, chash.Healthy) }},
+			{"SetState to Draining", func(s bounded, name string) error { return s.SetState(name, chash.Draining) }},
+			{"SetWeight", func(s bounded, name string) error { return s.SetWeight(name, 5) }},
+			{"SetValue", func(s bounded, name string) error { return s.SetValue(name, "new") }},
+			{"Remove", func(s bounded, name string) error { return s.Remove(name) }},
+			{"a change without it", func(s bounded, _ string) error { return s.Add(chash.Named("e")...) }},
+			{"Clear", func(s bounded, _ string) error { s.Clear(); return nil }},
+			{"Add under the name", func(s bounded, name string) error {
+				return s.Add(chash.Backend[string]{Name: name, HashKey: "elsewhere", Value: name})
+			}},
+			{"Set", func(s bounded, _ string) error { return s.Set(all) }},
+		}
+		s := build(all)
+		first, second := acquire(t, s, "key"), acquire(t, s, "key")
+		name := first.Value
+		want := map[string]int64{name: 1}
+		want[second.Value]++
+		for _, change := range changes {
+			require.NoError(t, change.call(s, name), change.name)
+			checkLoads(t, s, want)
+			if first.Value != name {
+				t.Errorf("Value of a lease after %s = %q, want %q", change.name, first.Value, name)
+			}
+		}
+		// The load is found again, and not only shown: at factor 1.25 a second lease
+		// of four backends goes elsewhere.
+		second.Release()
+		if got := acquire(t, s, "key"); got.Value == name {
+			t.Errorf("Acquire(key) with a lease on its backend from before = %q, want another", name)
+		} else {
+			got.Release()
+		}
+		checkLoads(t, s, map[string]int64{name: 1})
+		first.Release()
+		checkLoads(t, s, nil)
+		again := acquire(t, s, "key")
+		if again.Value != name {
+			t.Errorf("Acquire(key) after Release = %q, want %q", again.Value, name)
+		}
+		again.Release()
+	})
+}
+
+// TestRelease_AfterRemoval: a removed backend's counter stays until its leases
+// are released, and goes with the next change; what is added under its name
+// after that begins at zero.
+func TestRelease_AfterRemoval(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a"))
+		lease := acquire(t, s, "key")
+		idle := acquire(t, s, "key")
+		idle.Release()
+		require.NoError(t, s.Set(chash.Named("b", "c")))
+		checkLoads(t, s, map[string]int64{"a": 1})
+		if got := s.Tallies(); got != 3 {
+			t.Errorf("counters with a removed backend's = %d, want 3", got)
+		}
+		lease.Release()
+		checkLoads(t, s, nil)
+		require.NoError(t, s.Remove("c"))
+		if got := s.Tallies(); got != 1 {
+			t.Errorf("counters once nothing is left of removed backends = %d, want 1", got)
+		}
+		require.NoError(t, s.Set(chash.Named("a")))
+		lease.Release()
+		idle.Release()
+		checkLoads(t, s, nil)
+		again := acquire(t, s, "key")
+		lease.Release()
+		checkLoads(t, s, map[string]int64{"a": 1})
+		again.Release()
+
+		// What never had a lease leaves nothing behind.
+		for i := range 50 {
+			require.NoError(t, s.Set(chash.Named(fmt.Sprint("x", i), fmt.Sprint("y", i))))
+			acquire(t, s, "key").Release()
+		}
+		if got := s.Tallies(); got != 2 {
+			t.Errorf("counters after 50 sets of two = %d, want 2", got)
+		}
+	})
+}
+
+// TestAcquire_OutdatedSnapshot holds an Acquire up where it hashes its key, with
+// the state of before already in hand, and changes the membership meanwhile.
+func TestAcquire_OutdatedSnapshot(t *testing.T) {
+	for _, kind := range structures {
+		for _, c := range []float64{chash.DefaultLoadFactor, math.MaxFloat64} {
+			// heldUp returns what Acquire gives when change comes in between.
+			heldUp := func(t *testing.T, change func(s bounded)) (bounded, *chash.Lease[string], error) {
+				t.Helper()
+				gate, reached := make(chan struct{}), make(chan struct{})
+				var once sync.Once
+				made, err := kind.make(chash.Named("a", "b", "c"), chash.WithLoadFactor(c), chash.WithHash(func(key string) uint64 {
+					if key == "slow" {
+						once.Do(func() { close(reached) })
+						<-gate
+					}
+					return xxhash.Sum64String(key)
+				}))
+				require.NoError(t, err)
+				s := made.(bounded)
+				acquire(t, s, "key").Release()
+				var lease *chash.Lease[string]
+				done := make(chan error)
+				go func() {
+					l, err := s.Acquire("slow")
+					lease = &l
+					done <- err
+				}()
+				<-reached
+				change(s)
+				close(gate)
+				err = <-done
+				return s, lease, err
+			}
+			name := fmt.Sprintf("%s/factor=%v/", kind.name, c)
+
+			t.Run(name+"all replaced", func(t *testing.T) {
+				s, lease, err := heldUp(t, func(s bounded) { require.NoError(t, s.Set(chash.Named("d"))) })
+				if err != nil || lease.Value != "d" {
+					t.Errorf("Acquire = %q, %v, want d, the only one left", lease.Value, err)
+				}
+				checkLoads(t, s, map[string]int64{"d": 1})
+				lease.Release()
+				checkLoads(t, s, nil)
+			})
+			t.Run(name+"removed and added again", func(t *testing.T) {
+				s, lease, err := heldUp(t, func(s bounded) {
+					s.Clear()
+					require.NoError(t, s.Add(chash.Named("a", "b", "c")...))
+				})
+				require.NoError(t, err)
+				checkLoads(t, s, map[string]int64{lease.Value: 1})
+				lease.Release()
+				checkLoads(t, s, nil)
+			})
+			for change, test := range map[string]struct {
+				call func(s bounded)
+				want error
+			}{
+				"cleared": {func(s bounded) { s.Clear() }, chash.ErrNoBackends},
+				"replaced by an unhealthy one": {func(s bounded) {
+					require.NoError(t, s.Set([]chash.Backend[string]{{Name: "d", State: chash.Unhealthy}}))
+				}, chash.ErrNoHealthyBackends},
+			} {
+				t.Run(name+change, func(t *testing.T) {
+					s, lease, err := heldUp(t, test.call)
+					if err != test.want || lease.Value != "" {
+						t.Errorf("Acquire = %q, %v, want \"\", %v", lease.Value, err, test.want)
+					}
+					checkLoads(t, s, nil)
+				})
+			}
+			t.Run(name+"removed with leases", func(t *testing.T) {
+				// They keep the counter, so that the name's load is right whichever
+				// state it is that the Acquire goes by.
+				var held []*chash.Lease[string]
+				s, lease, err := heldUp(t, func(s bounded) {
+					for _, key := range sampleKeys[:30] {
+						held = append(held, acquire(t, s, key))
+					}
+					s.Clear()
+					require.NoError(t, s.Add(chash.Named("d")...))
+				})
+				require.NoError(t, err)
+				want := map[string]int64{lease.Value: 1}
+				for _, l := range held {
+					want[l.Value]++
+				}
+				checkLoads(t, s, want)
+				require.NoError(t, s.Add(chash.Named("a", "b", "c")...))
+				checkLoads(t, s, want)
+				for _, l := range append(held, lease) {
+					l.Release()
+				}
+				checkLoads(t, s, nil)
+			})
+		}
+	}
+}
+
+// TestRelease_Once: a lease is given back once, however often and by however many
+// it is released.
+func TestRelease_Once(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a"))
+		kept := acquire(t, s, "key")
+		for range 50 {
+			lease := acquire(t, s, "key")
+			together(64, func(int) int { lease.Release(); return 0 })
+			lease.Release()
+			checkLoads(t, s, map[string]int64{"a": 1})
+		}
+		kept.Release()
+		checkLoads(t, s, nil)
+	})
+}
+
+// TestLease_CopiesAreReported: a field with Lock and Unlock is what vet goes by.
+func TestLease_CopiesAreReported(t *testing.T) {
+	var guarded func(typ reflect.Type) bool
+	guarded = func(typ reflect.Type) bool {
+		_, lock := reflect.PointerTo(typ).MethodByName("Lock")
+		_, unlock := reflect.PointerTo(typ).MethodByName("Unlock")
+		if lock && unlock {
+			return true
+		}
+		for i := range typ.NumField() {
+			if field := typ.Field(i).Type; field.Kind() == reflect.Struct && guarded(field) {
+				return true
+			}
+		}
+		return false
+	}
+	if !guarded(reflect.TypeFor[chash.Lease[string]]()) {
+		t.Error("vet reports copies of a Lease = false, want true")
+	}
+}
+
+// TestClone_Leases: a clone has loads of its own and the same factor.
+func TestClone_Leases(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a", "b"), chash.WithLoadFactor(1.5))
+		lease := acquire(t, s, "key")
+		clone := s.Clone().(bounded)
+		checkLoads(t, clone, nil)
+		// Bounds of two equal backends at 1.5: 1, 2, 3, 3; at 1.25 the second would be 2
+		// as well and the third 2.
+		want := []string{lease.Value, lease.Value, lease.Value}
+		var got []string
+		var leases []*chash.Lease[string]
+		for range want {
+			l := acquire(t, clone, "key")
+			got, leases = append(got, l.Value), append(leases, l)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("leases of a clone = %q, want %q", got, want)
+		}
+		checkLoads(t, clone, map[string]int64{lease.Value: 3})
+		checkLoads(t, s, map[string]int64{lease.Value: 1})
+		require.NoError(t, s.Remove(lease.Value))
+		for _, l := range leases {
+			l.Release()
+		}
+		checkLoads(t, clone, nil)
+		checkLoads(t, s, map[string]int64{lease.Value: 1})
+		lease.Release()
+		checkLoads(t, s, nil)
+	})
+}
+
+// TestAcquire_StandIn: the bound goes by the weight of the backend that answers,
+// not by that of a heavier one which shares its placement and is unhealthy.
+func TestAcquire_StandIn(t *testing.T) {
+	backends := []chash.Backend[string]{
+		{Name: "heavy", HashKey: "shared", Weight: 9, Value: "heavy"},
+		{Name: "light", HashKey: "shared", Weight: 1, Value: "light"},
+		{Name: "other", Weight: 1, Value: "other"},
+	}
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(backends)
+		var key string
+		for _, key = range sampleKeys {
+			if must(s.Get(key)) == "heavy" {
+				break
+			}
+		}
+		check := func(want map[string]int64) {
+			t.Helper()
+			var leases []*chash.Lease[string]
+			for range 8 {
+				leases = append(leases, acquire(t, s, key))
+			}
+			checkLoads(t, s, want)
+			for _, lease := range leases {
+				lease.Release()
+			}
+		}
+		check(map[string]int64{"heavy": 8}) // the bound is ceil(1.25*8*9/10) = 9
+		require.NoError(t, s.SetState("heavy", chash.Unhealthy))
+		// Bounds of 1 to 8 leases: 1, 2, 2, 3, 4, 4, 5, 5.
+		check(map[string]int64{"light": 5, "other": 3})
+		require.NoError(t, s.SetState("heavy", chash.Healthy))
+		check(map[string]int64{"heavy": 8})
+	})
+}
+
+func TestWithLoadFactor_Invalid(t *testing.T) {
+	for c, text := range map[float64]string{
+		1: "1", math.Nextafter(1, 0): "0.9999999999999999", 0.5: "0.5", 0: "0", -1.5: "-1.5",
+		math.NaN(): "NaN", math.Inf(1): "+Inf", math.Inf(-1): "-Inf",
+	} {
+		for _, kind := range structures {
+			s, err := kind.make(chash.Named("a"), chash.WithLoadFactor(c))
+			checkError(t, fmt.Sprintf("New(%s, WithLoadFactor(%v))", kind.name, c), err, chash.ErrInvalidLoadFactor, text)
+			if s != nil {
+				t.Errorf("New(%s, WithLoadFactor(%v)) = a structure, want none", kind.name, c)
+			}
+		}
+	}
+	// The last one counts, like of all options.
+	for _, kind := range structures {
+		_, err := kind.make(nil, chash.WithLoadFactor(0), chash.WithLoadFactor(math.Nextafter(1, 2)))
+		require.NoError(t, err)
+	}
+}
+
+func TestAcquire_DoesNotAllocate(t *testing.T) {
+	for _, kind := range structures {
+		for _, c := range allocationCases() {
+			t.Run(kind.name+"/"+c.name, func(t *testing.T) {
+				made, err := kind.make(c.backends, c.opts...)
+				require.NoError(t, err)
+				s := made.(bounded)
+				for _, held := range []int{0, 30} { // those behind it go past full backends
+					for range held {
+						_, _ = s.Acquire("key")
+					}
+					for _, key := range append(allocationKeys, "key") {
+						if got := testing.AllocsPerRun(20, func() {
+							lease, _ := s.Acquire(key)
+							lease.Release()
+						}); got != 0 {
+							t.Errorf("allocations of Acquire and Release with a key of %d bytes = %v, want 0", len(key), got)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestAcquire_PastManyFull: a hot key's walk past more full backends than a
+// cursor tells apart without allocating does not allocate either.
+func TestAcquire_PastManyFull(t *testing.T) {
+	backends := chash.Named(manyNames("b", 200)...)
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(backends)
+		order := must(s.GetN("key", 200))
+		for i := range 160 { // which is up to where the bound is 1
+			if lease := acquire(t, s, "key"); lease.Value != order[i] {
+				t.Fatalf("lease %d = %q, want %q", i, lease.Value, order[i])
+			}
+			if i%20 == 0 {
+				if got := testing.AllocsPerRun(5, func() {
+					lease, _ := s.Acquire("key")
+					lease.Release()
+				}); got != 0 {
+					t.Errorf("allocations of Acquire and Release past %d full backends = %v, want 0", i+1, got)
+				}
+			}
+		}
+	})
+}
+
+// weightedBackends are backends of different weights, some unhealthy, and the sum
+// of the weights of the others.
+func weightedBackends(n int) (backends []chash.Backend[string], weights map[string]uint32, healthy int64) {
+	backends = chash.Named(manyNames("b", n)...)
+	weights = map[string]uint32{}
+	for i := range backends {
+		backends[i].Weight = 1 + uint32(i%4)
+		if i%5 == 4 {
+			backends[i].State = chash.Unhealthy
+			continue
+		}
+		weights[backends[i].Name] = backends[i].Weight
+		healthy += int64(backends[i].Weight)
+	}
+	return backends, weights, healthy
+}
+
+const holders = 64
+
+// TestAcquire_BoundWhileFilling: while leases are only taken, no load is ever
+// above its bound, not even by 1, whatever races.
+//
+// Each lease raised its backend's load from n to n+1 where n was below the bound
+// for a total read before; the total has not fallen since, and so the bound has
+// not. The observer reads a load before the total, for the same reason.
+func TestAcquire_BoundWhileFilling(t *testing.T) {
+	backends, weights, healthy := weightedBackends(11)
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		for _, c := range []float64{chash.DefaultLoadFactor, 1.0625, 3} {
+			s := build(backends, chash.WithLoadFactor(c))
+			check := func() {
+				loads := s.Loads()
+				total := s.InFlight()
+				for name, load := range loads {
+					if bound := boundOf(c, total, weights[name], healthy); load > bound {
+						t.Errorf("load of %q with factor %v = %d of %d, want %d at most", name, c, load, total, bound)
+					}
+				}
+			}
+			leases := make([][40]*chash.Lease[string], holders)
+			var left atomic.Int64
+			left.Store(holders)
+			observed := make(chan struct{})
+			go func() {
+				defer close(observed)
+				for left.Load() > 0 {
+					check()
+				}
+			}()
+			together(holders, func(i int) int {
+				defer left.Add(-1)
+				key := zipf(rand.New(rand.NewPCG(uint64(i), 2)), 1000)
+				for at := range leases[i] {
+					leases[i][at] = acquire(t, s, key())
+				}
+				return 0
+			})
+			<-observed
+			check()
+			want := map[string]int64{}
+			for i := range leases {
+				for _, lease := range leases[i] {
+					want[lease.Value]++
+				}
+			}
+			checkLoads(t, s, want)
+			together(holders, func(i int) int {
+				for _, lease := range leases[i] {
+					lease.Release()
+				}
+				return 0
+			})
+			checkLoads(t, s, nil)
+		}
+	})
+}
+
+// TestAcquire_BoundUnderChurn: 64 goroutines release and take leases at once, one
+// call each a round, then all wait with what they hold in flight. Every third
+// round they only take.
+//
+// How far above its bound a load can be then: an Acquire reads a total of which
+// part may be released before it takes its lease. In one round it is peak at
+// most: what was in flight before the round and every lease taken in it. So
+// whoever raised a load in this round raised it to ceil(c*peak*weight/healthy) at
+// most; a load that nobody raised is at most what it was. The bound for the total
+// of now is c*weight/healthy lower for each lease released in this round, and
+// this is all that racing explains: where nothing is released it is nothing.
+func TestAcquire_BoundUnderChurn(t *testing.T) {
+	backends, weights, healthy := weightedBackends(11)
+	const c = chash.DefaultLoadFactor
+	rounds := 400
+	if testing.Short() {
+		rounds = 100
+	}
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(backends)
+		var keys [holders]func() string
+		var random [holders]*rand.Rand
+		for i := range holders {
+			random[i] = rand.New(rand.NewPCG(uint64(i), 3))
+			keys[i] = zipf(random[i], 1000)
+		}
+		var held [holders][]*chash.Lease[string]
+		before, inFlight, atBound := map[string]int64{}, int64(0), 0
+		for round := range rounds {
+			taken := together(holders, func(i int) int64 {
+				if n := len(held[i]); n > 0 && round%3 > 0 && random[i].IntN(8) < n+2 {
+					at := random[i].IntN(n)
+					held[i][at].Release()
+					held[i] = slices.Delete(held[i], at, at+1)
+					return 0
+				}
+				held[i] = append(held[i], acquire(t, s, keys[i]()))
+				return 1
+			})
+			want, peak := map[string]int64{}, inFlight
+			for i := range holders {
+				peak += taken[i]
+				for _, lease := range held[i] {
+					want[lease.Value]++
+				}
+			}
+			checkLoads(t, s, want)
+			for name, load := range want {
+				bound := boundOf(c, peak, weights[name], healthy)
+				if load > max(bound, before[name]) {
+					t.Fatalf("load of %q in round %d = %d, which was %d, want %d at most", name, round, load, before[name], bound)
+				}
+				if load == bound {
+					atBound++
+				}
+			}
+			before, inFlight = want, s.InFlight()
+		}
+		if atBound == 0 {
+			t.Error("loads at their bound = 0, want some: the test shows little")
+		}
+		together(holders, func(i int) int {
+			for _, lease := range held[i] {
+				lease.Release()
+			}
+			return 0
+		})
+		checkLoads(t, s, nil)
+	})
+}
+
+// TestAcquire_BoundInTheRun: leases are taken by 64 goroutines and handed to
+// others who release them, by a channel of few places where they wait in flight.
+// A total is never above what all of these can hold, so at no moment a load is
+// above the bound for that.
+func TestAcquire_BoundInTheRun(t *testing.T) {
+	backends, weights, healthy := weightedBackends(11)
+	const (
+		c      = chash.DefaultLoadFactor
+		places = 64
+		enders = 4
+		most   = holders + places + enders
+	)
+	rounds := 300
+	if testing.Short() {
+		rounds = 100
+	}
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(backends)
+		flight := make(chan *chash.Lease[string], places)
+		var ending sync.WaitGroup
+		for range enders {
+			ending.Add(1)
+			go func() {
+				defer ending.Done()
+				for lease := range flight {
+					loads := s.Loads()
+					for name, load := range loads {
+						if bound := boundOf(c, most, weights[name], healthy); load > bound {
+							t.Errorf("load of %q = %d, want %d at most", name, load, bound)
+						}
+					}
+					lease.Release()
+				}
+			}()
+		}
+		together(holders, func(i int) int {
+			key := zipf(rand.New(rand.NewPCG(uint64(i), 4)), 1000)
+			for range rounds {
+				flight <- acquire(t, s, key())
+			}
+			return 0
+		})
+		close(flight)
+		ending.Wait()
+		checkLoads(t, s, nil)
+	})
+}
+
+// TestAcquire_WhileAllChanges: with one healthy backend or more at each moment
+// Acquire never fails, whatever changes meanwhile; what it returns was there, and
+// in the end nothing is left in flight.
+func TestAcquire_WhileAllChanges(t *testing.T) {
+	sets := [2][]chash.Backend[string]{
+		chash.Named(manyNames("x", 5)...), chash.Named(manyNames("y", 3)...),
+	}
+	sets[1] = append(sets[1], chash.Backend[string]{Name: "x0", HashKey: "y0", Weight: 3, Value: "x0"})
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(sets[0], chash.WithLoadFactor(1.01))
+		var mu sync.Mutex
+		held := map[int][]*chash.Lease[string]{} // by reader and round, in thousands
+		readWhile(t, func(round int) error {
+			key := fmt.Sprint("key-", round%7)
+			lease, err := s.Acquire(key)
+			if err != nil {
+				return fmt.Errorf("Acquire(%q) = %v, want no error", key, err)
+			}
+			if !strings.HasPrefix(lease.Value, "x") && !strings.HasPrefix(lease.Value, "y") {
+				return fmt.Errorf("Acquire(%q) = %q, want a backend that was there", key, lease.Value)
+			}
+			mu.Lock()
+			held[round%11] = append(held[round%11], &lease)
+			mine := held[(round+1)%11]
+			held[(round+1)%11] = nil
+			mu.Unlock()
+			for _, l := range mine {
+				l.Release()
+			}
+			return nil
+		}, func(i int) {
+			var err error
+			switch i % 10 {
+			case 0, 5:
+				err = s.Set(sets[i/5%2])
+			case 1:
+				err = s.SetState("x1", chash.Unhealthy)
+			case 2:
+				err = errors.Join(s.SetState("x2", chash.Unhealthy), s.SetState("x3", chash.Unhealthy), s.SetState("x4", chash.Unhealthy))
+			case 3:
+				err = errors.Join(s.SetState("x1", chash.Draining), s.SetWeight("x0", 1+uint32(i%7)))
+			case 4:
+				err = errors.Join(s.Remove("x2"), s.Add(chash.Named("x2")...))
+			case 6:
+				err = s.SetState("y0", chash.Unhealthy)
+			case 7:
+				err = errors.Join(s.Remove("y1"), s.Add(chash.Named("y1")...))
+			case 8:
+				err = s.SetValue("y2", fmt.Sprint("y", i))
+			case 9:
+				err = s.SetWeight("y2", 1+uint32(i%5))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		for _, leases := range held {
+			for _, l := range leases {
+				l.Release()
+			}
+		}
+		checkLoads(t, s, nil)
+		require.NoError(t, s.Set(sets[0]))
+		if got, want := s.Tallies(), len(sets[0]); got != want {
+			t.Errorf("counters in the end = %d, want %d", got, want)
+		}
+	})
+}
+
+// The benchmarks hold a key's leases against the lookup that they begin with.
+
+func BenchmarkAcquire(b *testing.B) {
+	keys := make([]string, 1<<12)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("/user/%013d", i*i*7919)
+	}
+	for _, kind := range structures {
+		made, err := kind.make(chash.Named(manyNames("backend-", 64)...))
+		require.NoError(b, err)
+		s := made.(bounded)
+		name := kind.name + "/members=64/"
+		one := func(key string) {
+			lease, err := s.Acquire(key)
+			if err != nil {
+				b.Error(err)
+			}
+			lease.Release()
+		}
+		b.Run(name+"Get", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := s.Get(keys[i%len(keys)]); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+		b.Run(name+"Acquire+Release", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				one(keys[i%len(keys)])
+			}
+		})
+		b.Run(name+"Acquire+Release/parallel", func(b *testing.B) {
+			b.ReportAllocs()
+			var begun atomic.Int64
+			b.RunParallel(func(pb *testing.PB) {
+				for i := int(begun.Add(1)) * 1000; pb.Next(); i++ {
+					one(keys[i%len(keys)])
+				}
+			})
+		})
+		// Behind 48 leases of a hot key, three quarters of the backends are full.
+		b.Run(name+"Acquire+Release/hot", func(b *testing.B) {
+			for range 48 {
+				lease, err := s.Acquire("hot")
+				require.NoError(b, err)
+				defer lease.Release()
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				one(keys[i%len(keys)])
+			}
+		})
+	}
+}

@@ -1,0 +1,126 @@
+package chash_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/chash-go/chash"
+)
+
+// One video is all that anybody watches. Its backend takes no more than its bound
+// of the requests in flight; what overflows goes to the next ones in the key's
+// order of preference, always the same, so that few backends need to cache it.
+func ExampleMaglev_Acquire() {
+	table, err := chash.NewMaglev(chash.Named("cache-0", "cache-1", "cache-2", "cache-3"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var inFlight []*chash.Lease[string]
+	for range 5 {
+		lease, err := table.Acquire("/video/cat")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("watched on", lease.Value)
+		inFlight = append(inFlight, &lease)
+	}
+	for _, lease := range inFlight {
+		lease.Release()
+	}
+	lease, err := table.Acquire("/video/cat")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release()
+	fmt.Println("with nothing else in flight:", lease.Value)
+
+	// Output:
+	// watched on cache-2
+	// watched on cache-1
+	// watched on cache-3
+	// watched on cache-2
+	// watched on cache-1
+	// with nothing else in flight: cache-2
+}
+
+// Bounds follow the weights. All requests are of one key, which belongs to the
+// small backend: of 90 in flight it takes ceil(1.25 * 90 * 1/3) = 38.
+func ExampleRing_Acquire() {
+	ring, err := chash.NewRing([]chash.Backend[string]{
+		{Name: "large", Weight: 2, Value: "10.0.0.1"},
+		{Name: "small", Weight: 1, Value: "10.0.0.2"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	requests := map[string]int{}
+	for range 90 {
+		lease, err := ring.Acquire("the same user each time")
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Release()
+		requests[lease.Value]++
+	}
+	fmt.Println(requests)
+
+	// Output:
+	// map[10.0.0.1:52 10.0.0.2:38]
+}
+
+// Released with defer, a lease is given back whatever comes. A Release before it
+// does no harm: only the first of them counts.
+func ExampleLease_Release() {
+	shards, err := chash.NewRing(chash.Named("shard-0", "shard-1", "shard-2"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	store := func(key, value string) error {
+		shard, err := shards.Acquire(key)
+		if err != nil {
+			return err // chash.ErrNoBackends or chash.ErrNoHealthyBackends
+		}
+		defer shard.Release()
+		if value == "" {
+			return fmt.Errorf("nothing to store on %s", shard.Value)
+		}
+		fmt.Printf("%s=%s stored on %s\n", key, value, shard.Value)
+		shard.Release() // the shard is done, what follows is not its load
+		return nil
+	}
+	fmt.Println(store("a", "1"))
+	fmt.Println(store("a", ""))
+
+	// Output:
+	// a=1 stored on shard-1
+	// <nil>
+	// nothing to store on shard-1
+}
+
+// With a factor of 2 the backend of a hot key may have up to twice its fair share
+// in flight: fewer requests leave it, and the load is less even.
+func ExampleWithLoadFactor() {
+	for _, factor := range []float64{chash.DefaultLoadFactor, 2} {
+		table, err := chash.NewMaglev(chash.Named("a", "b", "c", "d"), chash.WithLoadFactor(factor))
+		if err != nil {
+			log.Fatal(err)
+		}
+		requests := map[string]int{}
+		for range 100 {
+			lease, err := table.Acquire("hot")
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer lease.Release()
+			requests[lease.Value]++
+		}
+		fmt.Println(factor, requests)
+	}
+	_, err := chash.NewMaglev(chash.Named("a"), chash.WithLoadFactor(0.5))
+	fmt.Println(err)
+
+	// Output:
+	// 1.25 map[a:31 b:6 c:32 d:31]
+	// 2 map[a:50 c:50]
+	// chash: invalid load factor: 0.5
+}
