@@ -256,16 +256,14 @@ func (c *core[T, L]) quota(p int) quota {
 }
 
 // loads returns the number of leases in flight by name of backend, where there
-// are any; backends that were removed meanwhile are among them.
+// are any, under the lock; backends that were removed meanwhile are among them.
 func (c *core[T, L]) loads() map[string]int64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	loads := map[string]int64{}
 	if c.ledger == nil {
 		return loads
 	}
 	for name, t := range c.ledger.byName {
-		if n := t.n.Load(); n != 0 {
+		if n := t.n.Load(); n > 0 { // not sealed
 			loads[name] = n
 		}
 	}

@@ -3,7 +3,11 @@ package chash
 import "unsafe"
 
 // Loads returns the leases in flight by name of backend, where there are any.
-func (c *core[T, L]) Loads() map[string]int64 { return c.loads() }
+func (c *core[T, L]) Loads() map[string]int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.loads()
+}
 
 // InFlight returns the number of leases in flight.
 func (c *core[T, L]) InFlight() int64 { return c.inFlight() }

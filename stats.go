@@ -26,6 +26,12 @@ type Stats struct {
 	// over since the structure was made, because they were unhealthy. It is
 	// extrapolated from one key in 64, chosen by its hash.
 	Fallbacks uint64 `json:"fallbacks"`
+
+	// InFlight is the number of leases that Acquire has given and that are not
+	// released, those of unhealthy and removed backends included. Loads has them by
+	// name of backend, where there are any.
+	InFlight int64            `json:"in_flight"`
+	Loads    map[string]int64 `json:"loads"`
 }
 
 // Stats returns figures of the state at this moment. It takes time for each
@@ -42,6 +48,8 @@ func (c *core[T, L]) Stats() Stats {
 		Rebuilds:    c.rebuilds,
 		LastRebuild: c.lastTime,
 		Fallbacks:   c.fallbacks.Load(),
+		InFlight:    c.inFlight(),
+		Loads:       c.loads(),
 	}
 	for i := range c.roster.members {
 		switch c.roster.members[i].State {

@@ -65,7 +65,7 @@ func TestStats_Counts(t *testing.T) {
 
 		s.Clear()
 		got = s.Stats()
-		require.Equal(t, chash.Stats{Rebuilds: 3, LastRebuild: got.LastRebuild}, got)
+		require.Equal(t, chash.Stats{Rebuilds: 3, LastRebuild: got.LastRebuild, Loads: map[string]int64{}}, got)
 	})
 }
 
@@ -332,5 +332,29 @@ func TestExplain_JSON(t *testing.T) {
 		require.Equal(t, []chash.Probe{{At: back.Home, HashKey: "b0", Backends: []chash.BackendStatus{{Name: "b0", State: "unhealthy"}}}}, back.Probes)
 		require.NotEmpty(t, back.Hash)
 		require.Empty(t, back.Backend)
+	})
+}
+
+func TestStats_Loads(t *testing.T) {
+	knowers(t, numbered("b", 3), func(t *testing.T, s knower) {
+		require.Zero(t, s.Stats().InFlight)
+		taker := s.(interface {
+			Acquire(key string) (chash.Lease[string], error)
+		})
+		first, err := taker.Acquire("key")
+		require.NoError(t, err)
+		second, err := taker.Acquire("another key")
+		require.NoError(t, err)
+		got := s.Stats()
+		require.Equal(t, int64(2), got.InFlight)
+		require.Positive(t, got.Loads[first.Value])
+		require.Positive(t, got.Loads[second.Value])
+		require.NoError(t, s.Remove(first.Value))
+		first.Release()
+		require.Equal(t, int64(1), s.Stats().InFlight)
+		second.Release()
+		got = s.Stats()
+		require.Zero(t, got.InFlight)
+		require.Empty(t, got.Loads)
 	})
 }
