@@ -80,7 +80,8 @@ func (c *core[T, L]) commit(members []Backend[T]) error {
 // Add adds backends: all of them or, on an error, none. The errors are
 // ErrEmptyName, ErrInvalidState and ErrBackendExists, and ErrTooManyBackends of
 // a Maglev or ErrRingTooLarge of a Ring. It costs at most one rebuild, during
-// which lookups go on with the state before; other changes wait for it.
+// which lookups go on with the state before; other changes wait for it. The slice
+// is copied.
 func (c *core[T, L]) Add(backends ...Backend[T]) error {
 	added, err := batch(backends)
 	if err != nil || len(added) == 0 {
@@ -113,9 +114,10 @@ func (c *core[T, L]) Remove(names ...string) error {
 
 // Set makes the backends the whole membership, as a Clear and an Add would but
 // at once: lookups see the state before or the state after. The errors are
-// those of Add. It costs at most one rebuild, and none if the placements stay
-// what they are: if only states other than Draining, values, the order or names
-// apart from the hash key differ.
+// those of Add. It costs at most one rebuild, and none if the hash keys
+// and weights of the placements stay what they are, as when only values, the
+// order or states other than Draining differ, or a name changes while its hash key
+// stays. The slice is copied.
 func (c *core[T, L]) Set(backends []Backend[T]) error {
 	members, err := batch(backends)
 	if err != nil {
@@ -126,7 +128,8 @@ func (c *core[T, L]) Set(backends []Backend[T]) error {
 	return c.commit(members)
 }
 
-// Clear removes every backend.
+// Clear removes every backend. Lookups then return ErrNoBackends; the options
+// stay.
 func (c *core[T, L]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +219,8 @@ func (c *core[T, L]) SetValue(name string, value T) error {
 }
 
 // Backends returns a copy of what there is, sorted by name, with weights of 0
-// shown as the 1 that they mean.
+// shown as the 1 that they mean. It waits for a change under way, as Backend and
+// Len do.
 func (c *core[T, L]) Backends() []Backend[T] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -132,7 +132,7 @@ func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
 // preference, the order of GetN, for retries and for rules of the caller's own.
 // Each is found when it is asked for. The sequence can be used again; each use
 // sees the state of its beginning, and yields nothing without a healthy backend.
-// It allocates nothing for the first 32.
+// A range over it allocates nothing for the first 32.
 func (c *core[T, L]) Candidates(key string) iter.Seq[T] {
 	return func(yield func(T) bool) { c.candidates(key, yield) }
 }
@@ -153,10 +153,13 @@ func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 
 // GetFunc returns the value of the first healthy placement, in the key's order
 // of preference, that accept takes: the caller's own choice for this call, such
-// as a zone or a circuit breaker, without a rebuild. It asks accept at most once
-// for each placement it meets. A nil accept takes every one. On an empty
+// as a zone or a circuit breaker, without a rebuild. It asks accept at most once for
+// each placement it meets; of backends that share one, about the one that
+// outranks the others. A nil accept takes every one. On an empty
 // structure the error is ErrNoBackends; without a healthy backend that accept
-// takes it is ErrNoHealthyBackends. It allocates nothing for the first 32.
+// takes it is ErrNoHealthyBackends. It costs a read for each slot or point met, of
+// which it takes some N log N to meet all of N equal placements, and allocates
+// nothing for the first 32.
 func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 	s := c.current.Load()
 	if s.live == 0 {
@@ -177,11 +180,11 @@ func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 	}
 }
 
-// Next returns the value of each healthy placement in turn, whatever the
-// weights: for a request that has no key. On an empty structure the error is
+// Next returns the value of each healthy placement in turn, in the order of their
+// hash keys and whatever their weights: for a request that has no key. On an empty structure the error is
 // ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends. It
-// allocates nothing and takes no lock, but unlike the other lookups writes one
-// shared counter, and costs time for each 64 placements.
+// allocates nothing and takes no lock, but each call writes one shared counter and
+// costs time for each 64 placements.
 func (c *core[T, L]) Next() (T, error) {
 	s := c.current.Load()
 	if s.live == 0 {

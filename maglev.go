@@ -20,7 +20,8 @@ const (
 
 // A Maglev is a weighted Maglev table (Eisenbud et al., "Maglev: A Fast and
 // Reliable Software Network Load Balancer", NSDI 2016, section 3.4): an array of
-// slots, each owned by one placement, to which a key leads by one hash.
+// slots, each owned by one placement, to which a key leads by one hash. A change
+// of the placements lays the slots out anew, in about M log M steps for M slots.
 //
 // Make one with NewMaglev; the zero value is not usable, and a Maglev must not
 // be copied other than with Clone. It is safe for concurrent use by multiple
@@ -75,7 +76,8 @@ func validateTableSize(m int) error {
 }
 
 // Clone returns an independent copy, for a snapshot or a what-if. It costs no
-// rebuild, but time for each backend.
+// rebuild, but time for each backend, and waits for a change under way. The turns
+// of Next and the leases of Acquire stay with the original.
 func (m *Maglev[T]) Clone() *Maglev[T] {
 	clone := new(Maglev[T])
 	m.cloneTo(&clone.core)

@@ -442,8 +442,8 @@ func edgyHashes(m uint64) []uint64 {
 	return hashes
 }
 
-// TestMaglev_ProbeSequence works out the sequence of slots of a hash as DESIGN.md
-// has it and compares all that is found along it, at every depth of outage.
+// TestMaglev_ProbeSequence works out the sequence of slots of a hash as the package
+// comment has it and compares all that is found along it, at every depth of outage.
 func TestMaglev_ProbeSequence(t *testing.T) {
 	sequence := func(hash, m uint64, yield func(slot uint64) (more bool)) {
 		home, stride := hash%m, hash/m%(m-1)+1

@@ -38,10 +38,11 @@ func WithSeed(seed uint64) Option {
 }
 
 // WithHash replaces the hash of keys and of backends, which is xxHash64 in a
-// Maglev table and SHA-256 in a ring. The function must always return the same
-// for the same key, in every process that shall agree on the mapping, must
-// spread over all 64 bits, must be safe for concurrent use, must not keep its
-// argument and must not call the structure it serves. A nil function is
+// Maglev table and SHA-256 in a ring. The function is also called with strings of
+// any bytes that place the backends; the package comment has them. It must always
+// return the same for the same string, in every process that shall agree on the
+// mapping, must spread over all 64 bits, must be safe for concurrent use, must not
+// keep its argument and must not call the structure it serves. A nil function is
 // ErrNilHash.
 func WithHash(hash func(key string) uint64) Option {
 	return option(func(c *config) { c.hash, c.hashGiven = hash, true })

@@ -24,8 +24,8 @@ const (
 // A Ring is a hash ring of virtual nodes (Karger et al., "Consistent Hashing and
 // Random Trees", STOC 1997): each placement has points on it, at the SHA-256 of
 // its hash key and a number, and a key belongs to the first point at or after its
-// own SHA-256. When the membership changes, exactly the keys of the backends that
-// came, went or changed their weight move.
+// own SHA-256. A backend that comes or grows heavier only takes keys, one that goes
+// or grows lighter only gives some up, and no other key moves.
 //
 // Make one with NewRing; the zero value is not usable, and a Ring must not be
 // copied other than with Clone. It is safe for concurrent use by multiple
@@ -59,7 +59,8 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 }
 
 // Clone returns an independent copy, for a snapshot or a what-if. It costs no
-// rebuild, but time for each backend.
+// rebuild, but time for each backend, and waits for a change under way. The turns
+// of Next and the leases of Acquire stay with the original.
 func (r *Ring[T]) Clone() *Ring[T] {
 	clone := new(Ring[T])
 	r.cloneTo(&clone.core)

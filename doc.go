@@ -1,0 +1,135 @@
+// Package chash maps keys to backends by consistent hashing. A key, say the name
+// of a client or of an object, leads to the same backend in every process that
+// has the same backends, and when those change, few keys move.
+//
+//	table, err := chash.NewMaglev(chash.Named("10.0.0.1:80", "10.0.0.2:80"))
+//	...
+//	address, err := table.Get("user:42") // once per request
+//
+// A [Backend] has a name, a weight, a state of health, and a value of any type,
+// which is what lookups return: a connection, say. Each key has an order of
+// preference of its own. Get returns the first healthy backend in it, GetN and
+// AppendN the first n, Candidates all of them one by one, and GetFunc the first
+// that the caller accepts.
+//
+// When a backend turns [Unhealthy], its keys go on to the next in their orders,
+// and they come back with its health; no other key moves, and nothing is rebuilt.
+// A [Draining] backend has given up its keys as if it were removed, but is still
+// known by its name.
+//
+// Backends with the same HashKey (which is the Name where it is empty) share one
+// place, a placement. Lookups meet it once and return the heaviest of its healthy
+// backends, among equals the first by name. It weighs as much as the heaviest of
+// its backends, whatever their health, the Draining ones left out.
+//
+// # Maglev or Ring
+//
+// There are two structures, [Maglev] and [Ring]. They hold the same backends,
+// answer the same calls and return the same errors, so that a service changes
+// from one to the other by calling the other constructor.
+//
+//	             Maglev                          Ring
+//
+//	lookup       one xxHash64 of the key,        one SHA-256 of the key, and a
+//	             one slot read                   search of expected constant time
+//
+//	memory       a table of 65,537 slots, each   at most 16 bytes a point; a
+//	             1 byte for up to 256            backend has 160 points for each
+//	             placements, 2 bytes for up      unit of its weight
+//	             to 65,536, else 4
+//
+//	load         as the weights say, to about    of equal backends, a standard
+//	             a slot; no two equal backends   deviation of about 8 %, which
+//	             differ by more than one         is 1/sqrt(160)
+//
+//	a change     lays all slots out anew, in     hashes the points that come or
+//	             about M log M steps for M       go, and merges them with the
+//	             slots                           rest
+//
+//	keys moved   those that must, and up to      those that must, and no other
+//	             about 1 % of the others
+//
+// The table size and the number of points are the defaults: [WithTableSize] and
+// [WithReplicas] set others. Both structures take some 100 bytes more for each
+// backend.
+//
+// Take a Maglev for balancing load: many lookups, and each backend as busy as its
+// weight says. Of ten backends, a removal moves the 10 % of the keys that it must
+// and some 0.3 % more; of 1,000, the 0.1 % that it must and some 0.6 % more. Give
+// the table at least 100 slots for each backend. With more slots the load is more
+// even and fewer keys move, but less of the table fits into a processor's cache.
+//
+// Take a Ring for caches and sharded stores, where a key that moves costs more
+// than an uneven load: a backend that comes takes keys from others, one that goes
+// leaves its keys to others, and no other key moves.
+//
+// # The same mapping everywhere
+//
+// Which backend a key leads to follows from the backends and the options alone:
+// not from the process, the machine or its byte order, nor from the order of the
+// calls that led there. It is the same from release to release: one with another
+// mapping would have a new major version. Only Next depends on the calls before
+// it. The last section says exactly how keys are mapped.
+//
+// # Concurrency
+//
+// All methods of both types are safe for concurrent use by multiple goroutines.
+// Lookups take no lock. Each sees one whole state, that before a change or that
+// after it, and none waits for a rebuild: that happens inside the call which
+// changes the backends. Such calls wait for each other, and what describes the
+// whole structure, such as Backends, Len and Clone, waits for them.
+//
+// Lookups do not allocate, but for the slice that GetN returns, a sequence of
+// Candidates that is kept and not just ranged over, and the set by which more
+// than 32 placements are told apart.
+//
+// # What it is not for
+//
+//   - It checks no health, opens no connection and moves no data. It is told what
+//     is healthy, and it tells where a key belongs.
+//   - It makes no processes agree: where they were told of different backends,
+//     they map some keys differently until they are told the same.
+//   - It does not see load: all requests of one key go to one backend, however
+//     many they are.
+//   - It keeps no secret: whoever knows the backends can compute keys that all
+//     lead to one of them. Where clients choose their keys and cannot be trusted,
+//     give [WithHash] a hash with a secret.
+//   - For numbered shards that are never unhealthy and come and go only at the
+//     end, jump consistent hashing (Lamping and Veach, 2014) needs no memory.
+//
+// # The mapping in detail
+//
+// This is for other programs that must agree with it, and for whoever writes a
+// function for WithHash. ++ joins strings, 0xBA and 0xBE are one byte each, div is
+// the quotient without and mod the remainder.
+//
+// H is xxHash64. With a seed s other than 0, H(x) is mix(xxHash64(x) xor s), where
+// mix is the finalizer of SplitMix64. With WithHash, H is the function given.
+// Draining backends are left out throughout.
+//
+// On a Maglev of M slots, a key belongs to slot H(key) mod M. Preference j, from
+// 0, of a placement with hash key p is slot (offset + j*skip) mod M, where offset
+// is H(0xBA ++ p) mod M and skip is H(0xBE ++ p) mod (M-1) + 1. Placements claim
+// slots in turn, each the first of its preferences that is free, until no slot
+// is. Claim k, from 0, of a placement of weight w has rank 0 for k = 0 and
+// (2k+1)/(2w) after that. Lower ranks claim first; at equal rank the heavier
+// placement does, and then the one with the smaller hash key, in byte order. So
+// each placement has a slot, equal weights give the plain table of the Maglev
+// paper, and shares are rounded to whole slots by Webster's method.
+//
+// The order of preference of a key with h = H(key) is that in which placements are
+// met on these slots: (h + i*stride) mod M for i from 0 to 64, where stride is
+// (h div M) mod (M-1) + 1, and h + i*stride is not reduced to 64 bits; then all
+// slots, one by one and wrapping, from slot (h * 0x9E3779B97F4A7C15 mod 2^64) mod M
+// on. GetHash begins with h as it is given.
+//
+// On a Ring, a placement of weight w with hash key p has the points i from 0 to
+// w*replicas - 1, each at SHA-256(p ++ "#" ++ i in decimal), a big-endian number
+// of 256 bits. A key belongs to the first point at or after SHA-256(key), or, past
+// the last one, to the first of all; its order of preference is that in which
+// placements are met from there on. A seed other than 0 is put before each string
+// that is hashed, as 8 big-endian bytes. With WithHash, H takes the place of
+// SHA-256 and positions have 64 bits; points at one position are then in the order
+// of their hash keys. GetHash begins with the first point whose first 64 bits are
+// at or after the hash.
+package chash

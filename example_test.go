@@ -1,0 +1,661 @@
+package chash_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log"
+	"net/url"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/chash-go/chash"
+)
+
+// The first two examples stand in README.md too; readme_test.go checks that they
+// are the same there, word for word.
+
+func Example() {
+	// Make one and share it: it is safe for concurrent use.
+	table, err := chash.NewMaglev(chash.Named("backend-0", "backend-1", "backend-2", "backend-3", "backend-4"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	route := func(when string) {
+		fmt.Println(when)
+		for _, client := range []string{"user:13", "user:14", "user:15", "user:16"} {
+			backend, err := table.Get(client) // once per request
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println("  ", client, "to", backend)
+		}
+	}
+	route("five backends:")
+
+	// A health check fails. Nothing is rebuilt, and the keys of this backend
+	// alone move; they come back when it is Healthy again.
+	if err := table.SetState("backend-0", chash.Unhealthy); err != nil {
+		log.Fatal(err)
+	}
+	route("backend-0 is unhealthy:")
+
+	// It is replaced. A batch is one rebuild, and each lookup sees the state
+	// before it or the state after it.
+	if err := table.Set(chash.Named("backend-1", "backend-2", "backend-3", "backend-4", "backend-5")); err != nil {
+		log.Fatal(err)
+	}
+	route("backend-5 instead of backend-0:")
+
+	// Output:
+	// five backends:
+	//    user:13 to backend-2
+	//    user:14 to backend-4
+	//    user:15 to backend-0
+	//    user:16 to backend-0
+	// backend-0 is unhealthy:
+	//    user:13 to backend-2
+	//    user:14 to backend-4
+	//    user:15 to backend-4
+	//    user:16 to backend-1
+	// backend-5 instead of backend-0:
+	//    user:13 to backend-2
+	//    user:14 to backend-4
+	//    user:15 to backend-3
+	//    user:16 to backend-5
+}
+
+// A table of 13 slots is small enough to be worked out with pencil and paper.
+func ExampleNewMaglev() {
+	backends := chash.Named("backend-0", "backend-1", "backend-2", "backend-3", "backend-4")
+	table, err := chash.NewMaglev(backends, chash.WithTableSize(13))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var owners []string // of the slots
+	for slot := range uint64(13) {
+		owner, err := table.GetHash(slot)
+		if err != nil {
+			log.Fatal(err)
+		}
+		owners = append(owners, strings.TrimPrefix(owner, "backend-"))
+	}
+	fmt.Println(owners)
+
+	route := func(keys ...string) {
+		for _, key := range keys {
+			backend, err := table.Get(key)
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(key, "on", backend)
+		}
+	}
+	route("10.0.0.1", "10.0.0.3")
+	if err := table.Remove("backend-0"); err != nil {
+		log.Fatal(err)
+	}
+	route("10.0.0.1", "10.0.0.3")
+
+	// Output:
+	// [1 4 2 0 2 1 3 4 2 0 3 0 1]
+	// 10.0.0.1 on backend-4
+	// 10.0.0.3 on backend-0
+	// 10.0.0.1 on backend-4
+	// 10.0.0.3 on backend-4
+}
+
+// Values can be what a request needs next, so that no second map is read.
+func ExampleNewMaglev_urls() {
+	var backends []chash.Backend[*url.URL]
+	for _, raw := range []string{"http://10.0.0.1:8080", "http://10.0.0.2:8080", "http://10.0.0.3:8080"} {
+		target, err := url.Parse(raw)
+		if err != nil {
+			log.Fatal(err)
+		}
+		backends = append(backends, chash.Backend[*url.URL]{Name: target.Host, Value: target})
+	}
+	table, err := chash.NewMaglev(backends)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	target, err := table.Get("user:42")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(target.JoinPath("cart"))
+
+	// Output:
+	// http://10.0.0.2:8080/cart
+}
+
+// An empty structure and one without a healthy backend are different errors:
+// the first waits for its configuration, the second for a recovery.
+func ExampleMaglev_Get_errors() {
+	table, err := chash.NewMaglev[string](nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = table.Get("user:42")
+	fmt.Println(errors.Is(err, chash.ErrNoBackends), err)
+
+	if err := table.Add(chash.Backend[string]{Name: "a", State: chash.Unhealthy}); err != nil {
+		log.Fatal(err)
+	}
+	_, err = table.Get("user:42")
+	fmt.Println(errors.Is(err, chash.ErrNoHealthyBackends), err)
+
+	err = table.Add(chash.Named("a")...)
+	fmt.Println(errors.Is(err, chash.ErrBackendExists), err)
+
+	// Output:
+	// true chash: no backends
+	// true chash: no healthy backends
+	// true chash: backend exists: "a"
+}
+
+// A caller that has hashed the key anyway need not hash it again.
+func ExampleMaglev_GetHash() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	byHash, err := table.GetHash(xxhash.Sum64String("user:42"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	byKey, err := table.Get("user:42")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(byHash == byKey)
+
+	// Output:
+	// true
+}
+
+// Weights are relative to each other: of 7 keys the three backends get 1, 2 and
+// 4 on average.
+func ExampleBackend_weights() {
+	table, err := chash.NewMaglev([]chash.Backend[string]{
+		{Name: "small", Weight: 1, Value: "small"},
+		{Name: "medium", Weight: 2, Value: "medium"},
+		{Name: "large", Weight: 4, Value: "large"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	keys := map[string]int{}
+	for i := range 7000 {
+		backend, err := table.Get(fmt.Sprint("user:", i))
+		if err != nil {
+			log.Fatal(err)
+		}
+		keys[backend]++
+	}
+	fmt.Println(keys["small"], keys["medium"], keys["large"])
+
+	// Output:
+	// 994 1986 4020
+}
+
+// Pods come and go under names of their own. Their places stay, each under a
+// HashKey: a new pod takes over exactly the keys of the pod that it replaces.
+func ExampleBackend_hashKey() {
+	table, err := chash.NewMaglev([]chash.Backend[string]{
+		{Name: "web-x7k2p", HashKey: "slot-0", Value: "10.1.0.4:80"},
+		{Name: "web-q9d5m", HashKey: "slot-1", Value: "10.1.0.5:80"},
+		{Name: "web-b3n8w", HashKey: "slot-2", Value: "10.1.0.6:80"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	before := map[string]string{}
+	for i := range 1000 {
+		key := fmt.Sprint("user:", i)
+		if before[key], err = table.Get(key); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	// The two share the place until the old pod is gone. Nothing is rebuilt.
+	err = table.Add(chash.Backend[string]{Name: "web-z4c6t", HashKey: "slot-0", Value: "10.1.0.9:80"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := table.Remove("web-x7k2p"); err != nil {
+		log.Fatal(err)
+	}
+
+	handedOver, others := 0, 0
+	for key, was := range before {
+		is, err := table.Get(key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch {
+		case was == "10.1.0.4:80" && is == "10.1.0.9:80":
+			handedOver++
+		case was != is:
+			others++
+		}
+	}
+	fmt.Println("handed over:", handedOver, "other keys moved:", others)
+
+	// Output:
+	// handed over: 326 other keys moved: 0
+}
+
+// A pod is restarted and has another address. Its place follows its name, so
+// its keys stay with it.
+func ExampleMaglev_SetValue() {
+	table, err := chash.NewMaglev([]chash.Backend[string]{
+		{Name: "cart-0", Value: "10.1.0.4:80"},
+		{Name: "cart-1", Value: "10.1.0.5:80"},
+		{Name: "cart-2", Value: "10.1.0.6:80"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	route := func(keys ...string) {
+		for _, key := range keys {
+			address, err := table.Get(key)
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(key, "to", address)
+		}
+	}
+	route("user:1", "user:2")
+	if err := table.SetValue("cart-0", "10.1.0.23:80"); err != nil {
+		log.Fatal(err)
+	}
+	route("user:1", "user:2")
+
+	// Output:
+	// user:1 to 10.1.0.5:80
+	// user:2 to 10.1.0.4:80
+	// user:1 to 10.1.0.5:80
+	// user:2 to 10.1.0.23:80
+}
+
+// Service discovery hands over the whole list each time. The same backends in
+// another order cost no rebuild, a backend more or less costs one.
+func ExampleMaglev_Set() {
+	table, err := chash.NewMaglev[string](nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, discovered := range [][]string{
+		{"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"},
+		{"10.0.0.3:80", "10.0.0.1:80", "10.0.0.2:80"},
+		{"10.0.0.1:80", "10.0.0.3:80", "10.0.0.4:80"},
+	} {
+		if err := table.Set(chash.Named(discovered...)); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(discovered)
+		for _, key := range []string{"user:1", "user:2"} {
+			backend, err := table.Get(key)
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println("  ", key, "to", backend)
+		}
+	}
+
+	// Output:
+	// [10.0.0.1:80 10.0.0.2:80 10.0.0.3:80]
+	//    user:1 to 10.0.0.1:80
+	//    user:2 to 10.0.0.2:80
+	// [10.0.0.3:80 10.0.0.1:80 10.0.0.2:80]
+	//    user:1 to 10.0.0.1:80
+	//    user:2 to 10.0.0.2:80
+	// [10.0.0.1:80 10.0.0.3:80 10.0.0.4:80]
+	//    user:1 to 10.0.0.1:80
+	//    user:2 to 10.0.0.3:80
+}
+
+// What a health checker does with what it finds.
+func ExampleMaglev_SetState_health() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, check := range []struct {
+		backend string
+		state   chash.State
+	}{
+		{"a", chash.Healthy}, // as before: nothing happens
+		{"a", chash.Unhealthy},
+		{"b", chash.Unhealthy},
+		{"a", chash.Healthy},
+		{"b", chash.Healthy},
+	} {
+		if err := table.SetState(check.backend, check.state); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(check.backend, " is ", check.state, ":")
+		for _, key := range []string{"user:1", "user:2", "user:3", "user:4"} {
+			backend, err := table.Get(key)
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Print(" ", backend)
+		}
+		fmt.Println()
+	}
+
+	// Output:
+	// a is healthy: b a c a
+	// a is unhealthy: b b c c
+	// b is unhealthy: c c c c
+	// a is healthy: c a c a
+	// b is healthy: b a c a
+}
+
+// Before a backend is switched off it drains: it gets no new requests, while
+// those that it has can end. The Remove afterwards moves no key.
+func ExampleMaglev_SetState_drain() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	owners := func() (all string) {
+		for i := range 10 {
+			backend, err := table.Get(fmt.Sprint("user:", i))
+			if err != nil {
+				log.Fatal(err)
+			}
+			all += backend
+		}
+		return all
+	}
+	fmt.Println("healthy: ", owners())
+
+	if err := table.SetState("a", chash.Draining); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("draining:", owners())
+	a, known := table.Backend("a")
+	fmt.Println("still known:", known, a.State)
+
+	if err := table.Remove("a"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("removed: ", owners())
+
+	// Output:
+	// healthy:  abacacbcac
+	// draining: cbccccbccc
+	// still known: true draining
+	// removed:  cbccccbccc
+}
+
+// A request that is safe to repeat goes to the key's next backend if the first
+// one fails: each time the same one, which may have the key's data already.
+func ExampleMaglev_Candidates() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c", "d"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	send := func(backend string) error {
+		if backend == "c" {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+
+	attempts := 0
+	for backend := range table.Candidates("user:42") {
+		err := send(backend)
+		if err == nil {
+			fmt.Println("answered by", backend)
+			break
+		}
+		fmt.Println(backend, "failed:", err)
+		if attempts++; attempts == 3 {
+			break
+		}
+	}
+
+	// Output:
+	// c failed: connection refused
+	// answered by a
+}
+
+// The caller's own subset of the healthy backends, here those of a zone, needs no
+// table of its own.
+func ExampleMaglev_GetFunc() {
+	type server struct{ name, zone string }
+	var backends []chash.Backend[server]
+	for _, s := range []server{{"a", "east"}, {"b", "west"}, {"c", "east"}, {"d", "west"}} {
+		backends = append(backends, chash.Backend[server]{Name: s.name, Value: s})
+	}
+	table, err := chash.NewMaglev(backends)
+	if err != nil {
+		log.Fatal(err)
+	}
+	inZone := func(zone string) func(server) bool {
+		return func(s server) bool { return s.zone == zone }
+	}
+
+	for _, zone := range []string{"east", "west", "north"} {
+		chosen, err := table.GetFunc("user:42", inZone(zone))
+		if errors.Is(err, chash.ErrNoHealthyBackends) { // in this zone, so one of any zone
+			chosen, err = table.Get("user:42")
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("client in %s: server %s in %s\n", zone, chosen.name, chosen.zone)
+	}
+
+	// Output:
+	// client in east: server c in east
+	// client in west: server d in west
+	// client in north: server c in east
+}
+
+// What would a change move? A clone shows it, and the original goes on as it is.
+func ExampleMaglev_Clone() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c", "d"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	whatIf := table.Clone()
+	if err := whatIf.Add(chash.Named("e")...); err != nil {
+		log.Fatal(err)
+	}
+
+	moved := 0
+	for i := range 10000 {
+		key := fmt.Sprint("user:", i)
+		now, err := table.Get(key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		then, err := whatIf.Get(key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if now != then {
+			moved++
+		}
+	}
+	fmt.Printf("a fifth backend moves %d of 10000 keys\n", moved)
+	fmt.Println("backends:", table.Len(), "and", whatIf.Len())
+
+	// Output:
+	// a fifth backend moves 2003 of 10000 keys
+	// backends: 4 and 5
+}
+
+// A request without a key goes to each healthy backend in turn.
+func ExampleMaglev_Next() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c", "d"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := table.SetState("b", chash.Unhealthy); err != nil {
+		log.Fatal(err)
+	}
+	var chosen []string
+	for range 6 {
+		backend, err := table.Next()
+		if err != nil {
+			log.Fatal(err)
+		}
+		chosen = append(chosen, backend)
+	}
+	fmt.Println(chosen)
+
+	// Output:
+	// [a c d a c d]
+}
+
+// Three replicas of each object on a ring of five nodes. When a node goes, the
+// other two copies are where they were, and one more node is told to take one.
+func ExampleRing_GetN() {
+	ring, err := chash.NewRing(chash.Named("node-a", "node-b", "node-c", "node-d", "node-e"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	nodes, err := ring.GetN("photo.jpg", 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(nodes)
+
+	if err := ring.Remove(nodes[0]); err != nil {
+		log.Fatal(err)
+	}
+	nodes, err = ring.GetN("photo.jpg", 3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(nodes)
+
+	// Output:
+	// [node-a node-d node-c]
+	// [node-d node-c node-b]
+}
+
+// A service that names only the calls it uses can have either structure. Both
+// move what they must to a new backend; the ring moves nothing else.
+func Example_swap() {
+	type router interface {
+		Get(key string) (string, error)
+		Add(backends ...chash.Backend[string]) error
+	}
+	names := chash.Named("a", "b", "c")
+	table, err := chash.NewMaglev(names)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ring, err := chash.NewRing(names)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for _, r := range []router{table, ring} {
+		const keys = 20000
+		var before [keys]string
+		for i := range before {
+			if before[i], err = r.Get(fmt.Sprint("user:", i)); err != nil {
+				log.Fatal(err)
+			}
+		}
+		if err := r.Add(chash.Named("d")...); err != nil {
+			log.Fatal(err)
+		}
+		toNew, others := 0, 0
+		for i := range before {
+			after, err := r.Get(fmt.Sprint("user:", i))
+			if err != nil {
+				log.Fatal(err)
+			}
+			switch {
+			case after == before[i]:
+			case after == "d":
+				toNew++
+			default:
+				others++
+			}
+		}
+		fmt.Printf("%T: of %d keys %d moved to d, %d elsewhere\n", r, keys, toNew, others)
+	}
+
+	// Output:
+	// *chash.Maglev[string]: of 20000 keys 4971 moved to d, 25 elsewhere
+	// *chash.Ring[string]: of 20000 keys 4912 moved to d, 0 elsewhere
+}
+
+// Two tiers that use the same names need different mappings. Else each server of
+// the second tier has all its requests from one server of the first.
+func ExampleWithSeed() {
+	names := chash.Named("a", "b", "c")
+	first, err := chash.NewMaglev(names)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, seed := range []uint64{0, 2} { // 0 is the default
+		second, err := chash.NewMaglev(names, chash.WithSeed(seed))
+		if err != nil {
+			log.Fatal(err)
+		}
+		from := map[string]int{} // where a of the second tier has its requests from
+		for i := range 9000 {
+			key := fmt.Sprint("user:", i)
+			frontend, err := first.Get(key)
+			if err != nil {
+				log.Fatal(err)
+			}
+			backend, err := second.Get(key)
+			if err != nil {
+				log.Fatal(err)
+			}
+			if backend == "a" {
+				from[frontend]++
+			}
+		}
+		fmt.Printf("seed %d: a has %d from a, %d from b, %d from c\n", seed, from["a"], from["b"], from["c"])
+	}
+
+	// Output:
+	// seed 0: a has 2943 from a, 0 from b, 0 from c
+	// seed 2: a has 974 from a, 1061 from b, 998 from c
+}
+
+// With a keyed hash nobody without the secret can compute keys that all lead to
+// one backend. Processes that shall agree on the mapping share the secret.
+func ExampleWithHash() {
+	secret := []byte("read this from where secrets are kept")
+	keyed := func(key string) uint64 {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(key))
+		return binary.BigEndian.Uint64(mac.Sum(nil))
+	}
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.WithHash(keyed))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, key := range []string{"user:1", "user:2", "user:3", "user:4"} {
+		backend, err := table.Get(key)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(key, backend)
+	}
+
+	// Output:
+	// user:1 c
+	// user:2 a
+	// user:3 b
+	// user:4 b
+}
