@@ -161,6 +161,9 @@ var sentinels = map[string]error{
 	"ErrRingTooLarge":      chash.ErrRingTooLarge,
 	"ErrNilHash":           chash.ErrNilHash,
 	"ErrSeedAndHash":       chash.ErrSeedAndHash,
+	"ErrTableDiffers":      chash.ErrTableDiffers,
+	"ErrCorrupt":           chash.ErrCorrupt,
+	"ErrOptionsDiffer":     chash.ErrOptionsDiffer,
 }
 
 // checkError checks that err is want and no other sentinel, and that its text

@@ -16,6 +16,8 @@ type layout[L any] interface {
 	// lay returns the layout of the same options for other placements, which are
 	// sorted by hash key. It may take from the receiver what did not change.
 	lay(placements []placement) (L, error)
+	// config returns the options.
+	config() config
 	// array returns the owners.
 	array() *owners
 	// walk returns the order in which the key meets the owners.

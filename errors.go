@@ -61,4 +61,19 @@ var (
 	// ErrInvalidLoadFactor is returned by the constructors for a load factor that
 	// is not a number above 1.
 	ErrInvalidLoadFactor = errors.New("chash: invalid load factor")
+
+	// ErrTableDiffers is returned by CheckTable and CheckPoints for a table that is
+	// not the structure's. Its text names the first slot or point that differs.
+	ErrTableDiffers = errors.New("chash: table differs")
+
+	// ErrCorrupt is returned by UnmarshalMaglev and UnmarshalRing for data that
+	// Marshal did not write for such a structure: damaged, cut short, foreign, or of
+	// a later version of the format.
+	ErrCorrupt = errors.New("chash: corrupt data")
+
+	// ErrOptionsDiffer is returned by UnmarshalMaglev and UnmarshalRing for an
+	// option that the structure in the data did not have, and where that one had a
+	// hash function and none is given: give the options that it had, or only
+	// WithHash.
+	ErrOptionsDiffer = errors.New("chash: options differ")
 )

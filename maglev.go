@@ -61,10 +61,7 @@ func validateTableSize(m int) error {
 	if isPrime(m) {
 		return nil
 	}
-	above := max(m, 2)
-	for !isPrime(above) { // ends, for the limit is a prime
-		above++
-	}
+	above := primeFrom(m)
 	if m < 2 {
 		return fmt.Errorf("%w: %d, the smallest prime is %d", ErrTableSizeNotPrime, m, above)
 	}
@@ -149,6 +146,10 @@ type table struct {
 	slots   divisor // by the number of slots
 	strides divisor // by one less
 	hash    hasher
+}
+
+func (t *table) config() config {
+	return config{tableSize: int(t.slots.n), seed: t.hash.seed, hash: t.hash.fn}
 }
 
 func (t *table) array() *owners { return &t.owners }

@@ -131,6 +131,10 @@ func (r *ring) walkFrom(point uint32) walk {
 	return walk{then: point}
 }
 
+func (r *ring) config() config {
+	return config{replicas: int(r.replicas), seed: r.digests.seed, hash: r.hash.fn}
+}
+
 func (r *ring) array() *owners { return &r.owners }
 
 func (r *ring) digest(key string) []byte {

@@ -1,0 +1,425 @@
+package chash
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// The form of a marshalled structure, of which files are kept, so that it may
+// never change: another form has another version. Numbers are big-endian, lengths
+// and counts are varints (as encoding/binary has them) of as few bytes as can be,
+// and a text is its length and its bytes.
+//
+//	"chash", a zero byte
+//	'M' for a Maglev, 'R' for a Ring
+//	the version: 1
+//	the options, by number, each one byte and 8 bytes, and after them a zero byte
+//	the fingerprint: 8 bytes
+//	the count of backends
+//	the backends, sorted by name:
+//	    the name: a text
+//	    the hash key as it was given: a text
+//	    the weight, 1 and more: a varint
+//	    the state: one byte
+//	    the value, as it was encoded: a text
+//	the xxHash64 of all that: 8 bytes
+//
+// There is one form only for each structure, so that a form that is read and
+// written again is the same.
+const (
+	magic       = "chash\x00"
+	kindMaglev  = 'M'
+	kindRing    = 'R'
+	formVersion = 1
+
+	headSize  = len(magic) + 2
+	sumSize   = 8
+	leastSize = 6 // of a backend, whose name has a letter
+)
+
+// The numbers of the options.
+const (
+	optionEnd        = iota
+	optionSize       // slots of a table or replicas of a ring; always there
+	optionSeed       // if it is not 0
+	optionHash       // what the hash function returns for probe; if there is one
+	optionLoadFactor // a float64, if it is not 1.25
+)
+
+// Marshal returns the whole structure as bytes: its options and its backends,
+// with their states, from which UnmarshalMaglev or UnmarshalRing makes it again,
+// in this process or another, on any architecture and in any later release. A
+// hash function is not in it, only what tells another one from it. Equal
+// structures have equal bytes if encode is deterministic. A checksum guards them
+// from damage, not from malice.
+//
+// The values are as encode returns them. It is called once for each backend, in
+// the order of the names, without a lock. Its error is wrapped in the one that is
+// returned. Without encode there are no values.
+func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, error) {
+	var frozen core[T, L]
+	c.cloneTo(&frozen)
+	data := appendHead(nil, frozen.current.Load().layout.config())
+	data = binary.BigEndian.AppendUint64(data, frozen.Fingerprint())
+	members := frozen.roster.members
+	data = binary.AppendUvarint(data, uint64(len(members)))
+	for i := range members {
+		b := &members[i]
+		var value []byte
+		if encode != nil {
+			var err error
+			if value, err = encode(b.Value); err != nil {
+				return nil, fmt.Errorf("chash: cannot encode the value of backend %q: %w", b.Name, err)
+			}
+		}
+		data = appendText(data, b.Name)
+		data = appendText(data, b.HashKey)
+		data = binary.AppendUvarint(data, uint64(b.Weight))
+		data = append(data, byte(b.State))
+		data = appendText(data, value)
+	}
+	return binary.BigEndian.AppendUint64(data, xxhash.Sum64(data)), nil
+}
+
+func appendHead(data []byte, c config) []byte {
+	option := func(number byte, value uint64) {
+		data = binary.BigEndian.AppendUint64(append(data, number), value)
+	}
+	data = append(data, magic...)
+	if c.tableSize > 0 {
+		data = append(data, kindMaglev, formVersion)
+		option(optionSize, uint64(c.tableSize))
+	} else {
+		data = append(data, kindRing, formVersion)
+		option(optionSize, uint64(c.replicas))
+	}
+	if c.seed != 0 {
+		option(optionSeed, c.seed)
+	}
+	if c.hash != nil {
+		option(optionHash, c.hash(probe))
+	}
+	return append(data, optionEnd)
+}
+
+func appendText[S string | []byte](data []byte, text S) []byte {
+	return append(binary.AppendUvarint(data, uint64(len(text))), text...)
+}
+
+// UnmarshalMaglev returns the structure that Marshal of a Maglev has written. It
+// builds the table from the backends and checks that every slot has the owner
+// that it had, so that it takes the time and the memory of NewMaglev for the table
+// that the data describe.
+//
+// The options are in the data; one that is given must be the same, else the error
+// is ErrOptionsDiffer. So WithTableSize bounds the memory that data of unknown
+// origin can ask for. WithHash must be given where the structure had it, with the
+// same function. Data that Marshal has not written are ErrCorrupt.
+//
+// The values are as decode returns them for the name of the backend and what
+// encode had returned, which is a part of data, and empty where there was no
+// encode. It is called once for each backend, in the order of the names, when all
+// else is found to be right. Its first error ends that and is wrapped in the one
+// that is returned. Without decode they are zero values, and the type of what was
+// encoded does not matter.
+func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (T, error), opts ...MaglevOption) (*Maglev[T], error) {
+	f, err := parse[T](data, kindMaglev)
+	if err != nil {
+		return nil, err
+	}
+	opts = append([]MaglevOption{f.options()}, opts...)
+	c, err := maglevConfig(opts)
+	if err := f.accept(c, err); err != nil {
+		return nil, err
+	}
+	m, err := NewMaglev(f.members, opts...)
+	if err != nil {
+		return nil, corrupt("%v", err)
+	}
+	if err := restore(&m.core, f, decode); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// UnmarshalRing returns the structure that Marshal of a Ring has written. It
+// places the points of the backends and checks that every position has the owner
+// that it had, so that it takes the time and the memory of NewRing for the ring
+// that the data describe: up to MaxRingPoints points.
+//
+// The options are in the data; one that is given must be the same, else the error
+// is ErrOptionsDiffer. WithHash must be given where the structure had it, with the
+// same function. Data that Marshal has not written are ErrCorrupt.
+//
+// The values are as decode returns them for the name of the backend and what
+// encode had returned, which is a part of data, and empty where there was no
+// encode. It is called once for each backend, in the order of the names, when all
+// else is found to be right. Its first error ends that and is wrapped in the one
+// that is returned. Without decode they are zero values, and the type of what was
+// encoded does not matter.
+func UnmarshalRing[T any](data []byte, decode func(name string, data []byte) (T, error), opts ...RingOption) (*Ring[T], error) {
+	f, err := parse[T](data, kindRing)
+	if err != nil {
+		return nil, err
+	}
+	opts = append([]RingOption{f.options()}, opts...)
+	c, err := ringConfig(opts)
+	if err := f.accept(c, err); err != nil {
+		return nil, err
+	}
+	r, err := NewRing(f.members, opts...)
+	if err != nil {
+		return nil, corrupt("%v", err)
+	}
+	if err := restore(&r.core, f, decode); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// A form is what a marshalled structure says.
+type form[T any] struct {
+	kind        byte
+	size        int
+	seed        uint64
+	hashed      bool // by a function of the caller's
+	hash        uint64
+	fingerprint uint64
+	members     []Backend[T] // without values
+	values      [][]byte
+}
+
+// options returns what sets the options, all but the hash function.
+func (f *form[T]) options() Option {
+	return option(func(c *config) {
+		if f.kind == kindMaglev {
+			c.tableSize = f.size
+		} else {
+			c.replicas = f.size
+		}
+		c.seed = f.seed
+	})
+}
+
+// accept checks the options that result together with the caller's, and whether
+// they are valid, against the error of that.
+func (f *form[T]) accept(c config, err error) error {
+	differ := func(what string, got, want any) error {
+		return fmt.Errorf("%w: %s %v, want %v", ErrOptionsDiffer, what, got, want)
+	}
+	switch {
+	case f.kind == kindMaglev && c.tableSize != f.size:
+		return differ("table size", c.tableSize, f.size)
+	case f.kind == kindRing && c.replicas != f.size:
+		return differ("replicas", c.replicas, f.size)
+	case c.seed != f.seed:
+		return differ("seed", c.seed, f.seed)
+	case f.hashed && !c.hashGiven:
+		return fmt.Errorf("%w: the structure has a hash function, want WithHash", ErrOptionsDiffer)
+	case !f.hashed && c.hashGiven:
+		return fmt.Errorf("%w: the structure has no hash function, want no WithHash", ErrOptionsDiffer)
+	case err != nil:
+		return err
+	}
+	if f.hashed {
+		if got := c.hash(probe); got != f.hash {
+			return differ(fmt.Sprintf("hash function: of %q", probe), got, f.hash)
+		}
+	}
+	return nil
+}
+
+// restore checks the core that was made from a form and gives it the values.
+func restore[T any, L layout[L]](c *core[T, L], f *form[T], decode func(string, []byte) (T, error)) error {
+	if got := c.Fingerprint(); got != f.fingerprint {
+		if f.hashed { // by a function that agreed by chance, since the checksum is right
+			return fmt.Errorf("%w: hash function: fingerprint %#016x, want %#016x", ErrOptionsDiffer, got, f.fingerprint)
+		}
+		return corrupt("fingerprint %#016x, want %#016x", got, f.fingerprint)
+	}
+	if decode == nil {
+		return nil
+	}
+	for i := range f.members {
+		b := &f.members[i]
+		var err error
+		if b.Value, err = decode(b.Name, f.values[i]); err != nil {
+			return fmt.Errorf("chash: cannot decode the value of backend %q: %w", b.Name, err)
+		}
+	}
+	return c.Set(f.members) // without a rebuild
+}
+
+func corrupt(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
+}
+
+// parse reads a form and checks all of it that does not take building.
+func parse[T any](data []byte, kind byte) (*form[T], error) {
+	if len(data) < headSize+sumSize || string(data[:len(magic)]) != magic {
+		return nil, corrupt("%d bytes that do not begin as a marshalled structure", len(data))
+	}
+	if got := data[len(magic)]; got != kind {
+		return nil, corrupt("a structure of kind %q, want %q", got, kind)
+	}
+	if got := data[len(magic)+1]; got != formVersion {
+		return nil, corrupt("version %d, want %d", got, formVersion)
+	}
+	body, sum := data[:len(data)-sumSize], data[len(data)-sumSize:]
+	if got, want := xxhash.Sum64(body), binary.BigEndian.Uint64(sum); got != want {
+		return nil, corrupt("checksum %#016x, want %#016x", got, want)
+	}
+	f := &form[T]{kind: kind}
+	r := reader(body[headSize:])
+	if err := f.read(&r); err != nil {
+		return nil, corrupt("%v at byte %d of %d", err, len(body)-len(r), len(data))
+	}
+	return f, nil
+}
+
+func (f *form[T]) read(r *reader) error {
+	if err := f.readOptions(r); err != nil {
+		return err
+	}
+	var err error
+	if f.fingerprint, err = r.number(); err != nil {
+		return err
+	}
+	n, err := r.varint(uint64(len(*r) / leastSize))
+	if err != nil {
+		return fmt.Errorf("the count of backends: %w", err)
+	}
+	f.members = make([]Backend[T], n)
+	f.values = make([][]byte, n)
+	for i := range f.members {
+		b := &f.members[i]
+		if err := f.readBackend(r, b, &f.values[i]); err != nil {
+			return fmt.Errorf("backend %d: %w", i, err)
+		}
+		if i > 0 && b.Name <= f.members[i-1].Name {
+			return fmt.Errorf("backend %d: %q after %q", i, b.Name, f.members[i-1].Name)
+		}
+	}
+	if len(*r) > 0 {
+		return fmt.Errorf("%d bytes too many", len(*r))
+	}
+	return nil
+}
+
+func (f *form[T]) readOptions(r *reader) error {
+	for last := byte(optionEnd); ; {
+		number, err := r.byte()
+		if err != nil {
+			return err
+		}
+		if number == optionEnd {
+			break
+		}
+		value, err := r.number()
+		switch {
+		case err != nil:
+			return err
+		case number <= last:
+			return fmt.Errorf("option %d after %d", number, last)
+		case number == optionSize && value <= math.MaxInt:
+			f.size = int(value)
+		case number == optionSeed && value != 0:
+			f.seed = value
+		case number == optionHash:
+			f.hashed, f.hash = true, value
+		default:
+			return fmt.Errorf("option %d of value %#x", number, value)
+		}
+		last = number
+	}
+	if f.hashed && f.seed != 0 {
+		return errors.New("a seed and a hash function")
+	}
+	return nil
+}
+
+func (f *form[T]) readBackend(r *reader, b *Backend[T], value *[]byte) error {
+	name, err := r.text()
+	if err != nil {
+		return err
+	}
+	hashKey, err := r.text()
+	if err != nil {
+		return err
+	}
+	weight, err := r.varint(math.MaxUint32)
+	if err != nil {
+		return err
+	}
+	if weight == 0 {
+		return errors.New("a weight of 0")
+	}
+	state, err := r.byte()
+	if err != nil {
+		return err
+	}
+	if *value, err = r.text(); err != nil {
+		return err
+	}
+	// Its name and state are validated with the others.
+	*b = Backend[T]{Name: string(name), HashKey: string(hashKey), Weight: uint32(weight), State: State(state)}
+	return nil
+}
+
+// A reader is what is left to read.
+type reader []byte
+
+var errShort = errors.New("cut short")
+
+// take returns the next n bytes.
+func (r *reader) take(n uint64) ([]byte, error) {
+	if n > uint64(len(*r)) {
+		return nil, errShort
+	}
+	taken := (*r)[:n:n]
+	*r = (*r)[n:]
+	return taken, nil
+}
+
+func (r *reader) byte() (byte, error) {
+	b, err := r.take(1)
+	if err != nil {
+		return 0, err
+	}
+	return b[0], nil
+}
+
+func (r *reader) number() (uint64, error) {
+	b, err := r.take(8)
+	if err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
+
+// varint returns the next varint, which is at most limit.
+func (r *reader) varint(limit uint64) (uint64, error) {
+	x, n := binary.Uvarint(*r)
+	switch {
+	case n == 0:
+		return 0, errShort
+	case n < 0 || n > 1 && (*r)[n-1] == 0: // ends in bits that say nothing
+		return 0, errors.New("not a number")
+	case x > limit:
+		return 0, fmt.Errorf("%d, the limit is %d", x, limit)
+	}
+	*r = (*r)[n:]
+	return x, nil
+}
+
+func (r *reader) text() ([]byte, error) {
+	n, err := r.varint(uint64(len(*r)))
+	if err != nil {
+		return nil, err
+	}
+	return r.take(n)
+}

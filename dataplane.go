@@ -1,0 +1,108 @@
+package chash
+
+import (
+	"fmt"
+	"slices"
+)
+
+// This file exports tables for programs that look up without this package, such
+// as an eBPF program or one in C.
+
+// AppendTable appends, for each slot of the table, the index in Backends of the
+// backend that owns it, as Owner has it: that of the slot's placement which
+// outranks the others, whatever its health. So the table changes with a change of
+// the membership only, and a program that reads it must know itself what is
+// healthy. An empty table has no slots.
+//
+// A key belongs to the slot of its hash modulo the number of slots; see GetHash.
+// Draining backends have an index, but no slot. To have the table and Backends of
+// one state while others change the structure, ask both of a Clone.
+//
+// It takes time for each slot and allocates only where dst has no room.
+func (m *Maglev[T]) AppendTable(dst []uint32) []uint32 {
+	t, r := m.frozen()
+	dst = slices.Grow(dst, int(t.n))
+	for slot := range t.n {
+		dst = append(dst, uint32(r.first(int(t.at(slot)))))
+	}
+	return dst
+}
+
+// CheckTable returns nil if the table is what AppendTable appends, and an
+// ErrTableDiffers that names the first slot that differs if not. It takes time
+// for each slot.
+func (m *Maglev[T]) CheckTable(table []uint32) error {
+	t, r := m.frozen()
+	if len(table) != int(t.n) {
+		return fmt.Errorf("%w: %d slots, want %d", ErrTableDiffers, len(table), t.n)
+	}
+	for slot, got := range table {
+		if want := uint32(r.first(int(t.at(uint32(slot))))); got != want {
+			return fmt.Errorf("%w: slot %d is of %s, want %s", ErrTableDiffers, slot, r.describe(got), r.describe(want))
+		}
+	}
+	return nil
+}
+
+// A Point is one point of a ring.
+type Point struct {
+	Position uint64 // the first 64 bits of its hash
+	Backend  uint32 // an index in Backends
+}
+
+// AppendPoints appends the points of the ring in order, each with the index in
+// Backends of the backend that owns it, as Owner has it: that of the point's
+// placement which outranks the others, whatever its health. So the points change
+// with a change of the membership only, and a program that reads them must know
+// itself what is healthy. An empty ring has no points.
+//
+// A hash belongs to the first point whose position is at or after it, and after
+// the last one to the first of all; see GetHash. Draining backends have an index,
+// but no point. To have the points and Backends of one state while others change
+// the structure, ask both of a Clone.
+//
+// It takes time for each point and allocates only where dst has no room.
+func (r *Ring[T]) AppendPoints(dst []Point) []Point {
+	l, members := r.frozen()
+	dst = slices.Grow(dst, int(l.n))
+	for position, owner := range l.all() {
+		dst = append(dst, Point{position, uint32(members.first(int(owner)))})
+	}
+	return dst
+}
+
+// CheckPoints returns nil if the points are what AppendPoints appends, and an
+// ErrTableDiffers that names the first point that differs if not. It takes time
+// for each point.
+func (r *Ring[T]) CheckPoints(points []Point) error {
+	l, members := r.frozen()
+	if len(points) != int(l.n) {
+		return fmt.Errorf("%w: %d points, want %d", ErrTableDiffers, len(points), l.n)
+	}
+	i := 0
+	for position, owner := range l.all() {
+		got, want := points[i], Point{position, uint32(members.first(int(owner)))}
+		if got != want {
+			return fmt.Errorf("%w: point %d is at %#016x of %s, want %#016x of %s", ErrTableDiffers, i,
+				got.Position, members.describe(got.Backend), want.Position, members.describe(want.Backend))
+		}
+		i++
+	}
+	return nil
+}
+
+// frozen returns what there is at one moment. Of the roster, names, ranks and
+// placements may be read without the lock, since they are never written.
+func (c *core[T, L]) frozen() (L, roster[T]) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.current.Load().layout, c.roster
+}
+
+// describe names a member for a reader.
+func (r *roster[T]) describe(member uint32) string {
+	if uint64(member) >= uint64(len(r.members)) {
+		return fmt.Sprintf("backend %d of %d", member, len(r.members))
+	}
+	return fmt.Sprintf("backend %d, %q", member, r.members[member].Name)
+}
