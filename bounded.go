@@ -34,13 +34,15 @@ import (
 // most a quarter more leases in flight than its fair share.
 const DefaultLoadFactor = 1.25
 
-// validateLoadFactor is written so that NaN does not pass.
 func (c *config) validateLoadFactor() error {
-	if c.loadFactor > 1 && c.loadFactor <= math.MaxFloat64 {
-		return nil
+	if !validLoadFactor(c.loadFactor) {
+		return fmt.Errorf("%w: %v", ErrInvalidLoadFactor, c.loadFactor)
 	}
-	return fmt.Errorf("%w: %v", ErrInvalidLoadFactor, c.loadFactor)
+	return nil
 }
+
+// validLoadFactor is written so that NaN does not pass.
+func validLoadFactor(c float64) bool { return c > 1 && c <= math.MaxFloat64 }
 
 // A Lease is a backend's Value for as long as a request to it is in flight: it
 // counts towards the backend's load until Release. The zero value, which comes

@@ -63,7 +63,9 @@ const (
 func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, error) {
 	var frozen core[T, L]
 	c.cloneTo(&frozen)
-	data := appendHead(nil, frozen.current.Load().layout.config())
+	options := frozen.current.Load().layout.config()
+	options.loadFactor = frozen.loadFactor
+	data := appendHead(nil, options)
 	data = binary.BigEndian.AppendUint64(data, frozen.Fingerprint())
 	members := frozen.roster.members
 	data = binary.AppendUvarint(data, uint64(len(members)))
@@ -102,6 +104,9 @@ func appendHead(data []byte, c config) []byte {
 	}
 	if c.hash != nil {
 		option(optionHash, c.hash(probe))
+	}
+	if c.loadFactor != DefaultLoadFactor {
+		option(optionLoadFactor, math.Float64bits(c.loadFactor))
 	}
 	return append(data, optionEnd)
 }
@@ -188,6 +193,7 @@ type form[T any] struct {
 	seed        uint64
 	hashed      bool // by a function of the caller's
 	hash        uint64
+	loadFactor  float64
 	fingerprint uint64
 	members     []Backend[T] // without values
 	values      [][]byte
@@ -201,7 +207,7 @@ func (f *form[T]) options() Option {
 		} else {
 			c.replicas = f.size
 		}
-		c.seed = f.seed
+		c.seed, c.loadFactor = f.seed, f.loadFactor
 	})
 }
 
@@ -218,6 +224,8 @@ func (f *form[T]) accept(c config, err error) error {
 		return differ("replicas", c.replicas, f.size)
 	case c.seed != f.seed:
 		return differ("seed", c.seed, f.seed)
+	case c.loadFactor != f.loadFactor:
+		return differ("load factor", c.loadFactor, f.loadFactor)
 	case f.hashed && !c.hashGiven:
 		return fmt.Errorf("%w: the structure has a hash function, want WithHash", ErrOptionsDiffer)
 	case !f.hashed && c.hashGiven:
@@ -273,7 +281,7 @@ func parse[T any](data []byte, kind byte) (*form[T], error) {
 	if got, want := xxhash.Sum64(body), binary.BigEndian.Uint64(sum); got != want {
 		return nil, corrupt("checksum %#016x, want %#016x", got, want)
 	}
-	f := &form[T]{kind: kind}
+	f := &form[T]{kind: kind, loadFactor: DefaultLoadFactor}
 	r := reader(body[headSize:])
 	if err := f.read(&r); err != nil {
 		return nil, corrupt("%v at byte %d of %d", err, len(body)-len(r), len(data))
@@ -331,6 +339,7 @@ func (f *form[T]) readOptions(r *reader) error {
 			f.seed = value
 		case number == optionHash:
 			f.hashed, f.hash = true, value
+		case number == optionLoadFactor && f.setLoadFactor(math.Float64frombits(value)):
 		default:
 			return fmt.Errorf("option %d of value %#x", number, value)
 		}
@@ -340,6 +349,12 @@ func (f *form[T]) readOptions(r *reader) error {
 		return errors.New("a seed and a hash function")
 	}
 	return nil
+}
+
+// setLoadFactor sets a load factor that is valid and not the default.
+func (f *form[T]) setLoadFactor(c float64) bool {
+	f.loadFactor = c
+	return validLoadFactor(c) && c != DefaultLoadFactor
 }
 
 func (f *form[T]) readBackend(r *reader, b *Backend[T], value *[]byte) error {

@@ -845,3 +845,39 @@ func FuzzMarshal(f *testing.F) {
 		}
 	})
 }
+
+// The load factor is an option of the form: there if it is not the default, never
+// if it is, and valid.
+func TestMarshal_LoadFactor(t *testing.T) {
+	for _, kind := range structures {
+		t.Run(kind.name, func(t *testing.T) {
+			s, err := kind.make(numbered("b", 1), chash.WithLoadFactor(2.5))
+			require.NoError(t, err)
+			data := marshal(t, s)
+			back, err := unmarshal(kind.name, data, decodeString)
+			require.NoError(t, err)
+			require.Equal(t, data, marshal(t, back), "the load factor is lost")
+
+			size := uint64(chash.DefaultTableSize)
+			letter := byte('M')
+			if kind.name == "ring" {
+				size, letter = chash.DefaultReplicas, 'R'
+			}
+			with := func(factor float64) []byte {
+				return form{letter, []formOption{{1, size}, {4, math.Float64bits(factor)}}, s.(marshaler).Fingerprint(), s.Backends()}.bytes()
+			}
+			require.Equal(t, data, with(2.5))
+			for _, factor := range []float64{1.25, 1, 0, -2, math.NaN(), math.Inf(1), math.Inf(-1)} {
+				_, err := unmarshal(kind.name, with(factor), decodeString)
+				require.ErrorIs(t, err, chash.ErrCorrupt, "%v", factor)
+			}
+
+			_, err = unmarshal(kind.name, data, decodeString, chash.WithLoadFactor(2.5))
+			require.NoError(t, err)
+			_, err = unmarshal(kind.name, data, decodeString, chash.WithLoadFactor(1.25))
+			require.ErrorIs(t, err, chash.ErrOptionsDiffer)
+			_, err = unmarshal(kind.name, data, decodeString, chash.WithLoadFactor(1))
+			require.ErrorIs(t, err, chash.ErrOptionsDiffer)
+		})
+	}
+}
