@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/chash-go/chash"
+)
+
+// largestMember bounds the body of a request to add a backend.
+const largestMember = 64 << 10
+
+// An admin is the API that shows and changes the backends:
+//
+//	GET    /members                  all of them
+//	POST   /members                  add one: {"name": ..., "url": ..., "weight": ...}
+//	GET    /members/{name}           one of them
+//	DELETE /members/{name}           remove it
+//	POST   /members/{name}/drain     give its keys to the others
+//	POST   /members/{name}/undrain   and back
+type admin struct {
+	pool    *pool
+	checker *checker
+}
+
+func newAdmin(p *pool, c *checker) http.Handler {
+	a := &admin{p, c}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /members", a.list)
+	mux.HandleFunc("POST /members", a.add)
+	mux.HandleFunc("GET /members/{name}", a.show)
+	mux.HandleFunc("DELETE /members/{name}", a.remove)
+	mux.HandleFunc("POST /members/{name}/drain", a.change(p.drain))
+	mux.HandleFunc("POST /members/{name}/undrain", a.change(p.undrain))
+	return mux
+}
+
+func (a *admin) list(w http.ResponseWriter, r *http.Request) {
+	members, err := a.pool.members(r.Context())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, members)
+}
+
+func (a *admin) show(w http.ResponseWriter, r *http.Request) {
+	a.writeMember(w, r, r.PathValue("name"), http.StatusOK)
+}
+
+// add checks a backend and adds it as it was found, so that the answer says how it
+// is and the backend, if healthy, has its keys by then.
+func (a *admin) add(w http.ResponseWriter, r *http.Request) {
+	s, err := readSpec(http.MaxBytesReader(w, r.Body, largestMember))
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	b := newBackend(s)
+	if err := a.checker.check(r.Context(), b); err != nil {
+		writeError(w, err)
+		return
+	}
+	if err := a.pool.add(b, s.weight); err != nil {
+		writeError(w, err)
+		return
+	}
+	w.Header().Set("Location", "/members/"+url.PathEscape(s.name))
+	a.writeMember(w, r, s.name, http.StatusCreated)
+}
+
+func (a *admin) remove(w http.ResponseWriter, r *http.Request) {
+	if err := a.pool.remove(r.PathValue("name")); err != nil {
+		writeError(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// change returns a handler that does something to one backend and shows it.
+func (a *admin) change(do func(name string) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("name")
+		if err := do(name); err != nil {
+			writeError(w, err)
+			return
+		}
+		a.writeMember(w, r, name, http.StatusOK)
+	}
+}
+
+// writeMember answers with one backend as it is now.
+func (a *admin) writeMember(w http.ResponseWriter, r *http.Request, name string, status int) {
+	members, err := a.pool.members(r.Context())
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	i := slices.IndexFunc(members, func(m member) bool { return m.Name == name })
+	if i < 0 {
+		writeError(w, fmt.Errorf("%w: %q", chash.ErrBackendNotFound, name))
+		return
+	}
+	writeJSON(w, status, members[i])
+}
+
+// errBadMember is returned for a request to add what is no backend.
+var errBadMember = errors.New("bad member")
+
+// readSpec reads the backend to add: one JSON object and nothing after it. The
+// name is for the table to judge.
+func readSpec(r io.Reader) (spec, error) {
+	in := struct {
+		Name   string  `json:"name"`
+		URL    string  `json:"url"`
+		Weight *uint32 `json:"weight"`
+	}{}
+	d := json.NewDecoder(r)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return spec{}, fmt.Errorf("%w: %w", errBadMember, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return spec{}, fmt.Errorf("%w: more than one JSON value", errBadMember)
+	}
+	u, err := parseURL(in.URL)
+	if err != nil {
+		return spec{}, fmt.Errorf("%w: %w", errBadMember, err)
+	}
+	s := spec{in.Name, u, 1}
+	if in.Weight != nil {
+		s.weight = *in.Weight
+	}
+	if s.weight == 0 {
+		return spec{}, fmt.Errorf("%w: 0, drain it instead", chash.ErrInvalidWeight)
+	}
+	return s, nil
+}
+
+// adminStatus returns the status that tells a client what to do about an error.
+func adminStatus(err error) int {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, errBadMember), errors.Is(err, chash.ErrEmptyName),
+		errors.Is(err, chash.ErrInvalidWeight), errors.Is(err, chash.ErrInvalidState):
+		return http.StatusBadRequest
+	case errors.Is(err, chash.ErrBackendNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, chash.ErrBackendExists), errors.Is(err, chash.ErrTooManyBackends):
+		return http.StatusConflict
+	case errors.Is(err, context.Canceled): // nobody is there to read it
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+func writeError(w http.ResponseWriter, err error) {
+	writeJSON(w, adminStatus(err), map[string]string{"error": err.Error()})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // fails only if the client has gone
+}
