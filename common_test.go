@@ -164,6 +164,8 @@ var sentinels = map[string]error{
 	"ErrTableDiffers":      chash.ErrTableDiffers,
 	"ErrCorrupt":           chash.ErrCorrupt,
 	"ErrOptionsDiffer":     chash.ErrOptionsDiffer,
+	"ErrIncomparable":      chash.ErrIncomparable,
+	"ErrInvalidLoadFactor": chash.ErrInvalidLoadFactor,
 }
 
 // checkError checks that err is want and no other sentinel, and that its text

@@ -25,7 +25,7 @@ type layout[L any] interface {
 	// digest returns the hash of the key, big-endian.
 	digest(key string) []byte
 	// spread returns how much of the key space each placement owns.
-	spread() (counts []uint64, shares []float64)
+	spread() (counts []Count, shares []float64)
 	// print writes the mapping of the key space to names, given the hash of a name
 	// by placement, or 0 for nobody.
 	print(d *xxhash.Digest, names []uint64)

@@ -76,4 +76,9 @@ var (
 	// hash function and none is given: give the options that it had, or only
 	// WithHash.
 	ErrOptionsDiffer = errors.New("chash: options differ")
+
+	// ErrIncomparable is returned by Diff for two structures that place keys
+	// differently whatever their backends are: give them the same table size, seed
+	// and hash function.
+	ErrIncomparable = errors.New("chash: structures cannot be compared")
 )

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -161,25 +160,25 @@ func (r *ring) all() iter.Seq2[uint64, uint32] {
 }
 
 // spread counts for each point the positions after the one before, up to its own.
-func (r *ring) spread() (counts []uint64, shares []float64) {
-	counts = make([]uint64, len(r.placements))
+func (r *ring) spread() (counts []Count, shares []float64) {
+	counts = make([]Count, len(r.placements))
 	shares = make([]float64, len(r.placements))
 	if r.n == 0 {
 		return counts, shares
 	}
 	before := uint64(0)
 	for position, owner := range r.all() {
-		counts[owner] += position - before
+		counts[owner].Lo += position - before
 		before = position
 	}
 	// The first point has those after the last one too, modulo 2^64. It has at
-	// least its own, so that 0 stands for all 2^64, which do not fit.
-	first := r.at(0)
-	if counts[first] -= before; counts[first] == 0 {
-		counts[first] = math.MaxUint64
+	// least its own, so that 0 stands for all 2^64.
+	first := &counts[r.at(0)]
+	if first.Lo -= before; first.Lo == 0 {
+		first.Hi = 1
 	}
 	for p, count := range counts {
-		shares[p] = float64(count) / (1 << 64)
+		shares[p] = count.share(Count{Hi: 1})
 	}
 	return counts, shares
 }

@@ -68,11 +68,9 @@ func (c *core[T, L]) Stats() Stats {
 
 // A Share is how much of the key space a backend owns.
 type Share struct {
-	Name string `json:"name"`
-	// Count is the number of slots of a table, or of 64-bit positions on a ring,
-	// where 2^64-1 also stands for all 2^64 of them.
-	Count uint64  `json:"count"`
-	Share float64 `json:"share"` // from 0 to 1
+	Name  string  `json:"name"`
+	Count Count   `json:"count"` // slots of a table, positions on a ring
+	Share float64 `json:"share"` // the same as a share of the key space
 }
 
 // Shares returns the exact share of each backend, sorted by name: that of its

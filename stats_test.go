@@ -156,8 +156,8 @@ func TestShares_CountWhatLookupsSee(t *testing.T) {
 	require.NoError(t, m.SetState("b2", chash.Unhealthy)) // changes no share
 	sum := 0.0
 	for _, share := range m.Shares() {
-		require.Equal(t, want[share.Name], share.Count, share.Name)
-		require.Equal(t, float64(share.Count)/251, share.Share)
+		require.Equal(t, chash.Count{Lo: want[share.Name]}, share.Count, share.Name)
+		require.Equal(t, float64(share.Count.Lo)/251, share.Share)
 		sum += share.Share
 	}
 	require.InDelta(t, 1, sum, 1e-12)
@@ -169,22 +169,25 @@ func TestShares_RingCountsPositions(t *testing.T) {
 	place := func(label string) uint64 { return at[label] }
 	r, err := chash.NewRing(chash.Named("a", "b", "c", "d"), chash.WithReplicas(1), chash.WithHash(place))
 	require.NoError(t, err)
-	counts := func() map[string]uint64 {
-		counts := map[string]uint64{}
+	counts := func() map[string]string {
+		counts := map[string]string{}
 		for _, share := range r.Shares() {
-			counts[share.Name] = share.Count
+			counts[share.Name] = share.Count.String()
 		}
 		return counts
 	}
 	// a has (max-4, max] and [0, 10]; b is before c at the same position.
-	require.Equal(t, map[string]uint64{"a": 4 + 11, "b": 20, "c": 0, "d": math.MaxUint64 - 4 - 30}, counts())
+	require.Equal(t, map[string]string{"a": "15", "b": "20", "c": "0", "d": "18446744073709551581"}, counts())
+	data, err := json.Marshal(r.Shares()[0])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"name": "a", "count": "15", "share": 8.131516293641283e-19}`, string(data))
 	require.NoError(t, r.Remove("a"))
-	require.Equal(t, map[string]uint64{"b": 4 + 31, "c": 0, "d": math.MaxUint64 - 4 - 30}, counts())
+	require.Equal(t, map[string]string{"b": "35", "c": "0", "d": "18446744073709551581"}, counts())
 	require.NoError(t, r.Remove("d"))
-	require.Equal(t, map[string]uint64{"b": math.MaxUint64, "c": 0}, counts())
+	require.Equal(t, map[string]string{"b": "18446744073709551616", "c": "0"}, counts())
 	require.Equal(t, 1.0, r.Shares()[0].Share)
 	require.NoError(t, r.Remove("b"))
-	require.Equal(t, map[string]uint64{"c": math.MaxUint64}, counts())
+	require.Equal(t, map[string]string{"c": "18446744073709551616"}, counts())
 }
 
 func TestShares_SharedPlacementAndDraining(t *testing.T) {
@@ -197,7 +200,7 @@ func TestShares_SharedPlacementAndDraining(t *testing.T) {
 		require.Len(t, shares, 4)
 		require.Zero(t, shares[0].Count, "a stands behind b")
 		require.InDelta(t, 1, shares[1].Share+shares[2].Share, 1e-12)
-		require.Positive(t, shares[1].Count)
+		require.Positive(t, shares[1].Count.Lo)
 		require.Zero(t, shares[3].Count)
 	})
 }

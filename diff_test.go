@@ -1,0 +1,484 @@
+package chash_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+// diffOf is the Diff of two structures of one type.
+func diffOf(before, after structure) (chash.Diff, error) {
+	if r, ok := before.(ringOf[string]); ok {
+		d, err := r.Diff(after.(ringOf[string]).Ring)
+		return d.Diff, err
+	}
+	return before.(maglevOf[string]).Diff(after.(maglevOf[string]).Maglev)
+}
+
+// mustDiff is diffOf for structures that can be compared.
+func mustDiff(t *testing.T, before, after structure) chash.Diff {
+	t.Helper()
+	d, err := diffOf(before, after)
+	require.NoError(t, err)
+	return d
+}
+
+// sampleHash is the hash that stands for a slot whose placement is unhealthy, as
+// the doc comment of Diff has it.
+func sampleHash(slot, m uint64) uint64 {
+	z := slot + 0x9e3779b97f4a7c15 // SplitMix64, as published
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	z ^= z >> 31
+	q := new(big.Int).SetUint64(z)
+	q.Mul(q, new(big.Int).SetUint64(math.MaxUint64/m))
+	q.Rsh(q, 64)
+	h := q.Mul(q, new(big.Int).SetUint64(m))
+	h.Add(h, new(big.Int).SetUint64(slot))
+	if !h.IsUint64() {
+		panic(fmt.Sprintf("the hash of slot %d of %d is %v", slot, m, h))
+	}
+	return h.Uint64()
+}
+
+// nameOf is the name of the backend that a hash leads to, empty for nobody.
+func (w *twin) nameOf(h uint64) string {
+	if preferred := w.prefer(w.metByHash(h), 1); len(preferred) > 0 {
+		return preferred[0].Name
+	}
+	return ""
+}
+
+// A part is a piece of the key space with its owners before and after.
+type part struct {
+	size     *big.Int
+	from, to string
+}
+
+// parts is the key space in pieces that move as one: slots, or stretches of a ring.
+func parts(before, after *twin) (all []part, total *big.Int) {
+	if before.ring {
+		for _, r := range elementary(before, after) {
+			all = append(all, part{sizeOf(r), before.nameOf(r.Start), after.nameOf(r.Start)})
+		}
+		return all, new(big.Int).Lsh(big.NewInt(1), 64)
+	}
+	for slot := range uint64(before.size) {
+		name := func(w *twin) string {
+			if len(w.owners) > 0 {
+				if b, ok := w.answering[w.owners[slot]]; ok {
+					return b.Name
+				}
+			}
+			return w.nameOf(sampleHash(slot, uint64(before.size)))
+		}
+		all = append(all, part{big.NewInt(1), name(before), name(after)})
+	}
+	return all, big.NewInt(int64(before.size))
+}
+
+// differInDiff says where a Diff is not what brute force over the twins makes it.
+func differInDiff(got chash.Diff, before, after *twin) error {
+	all, total := parts(before, after)
+	moved, sum := new(big.Int), new(big.Int)
+	flows := map[[2]string]*big.Int{}
+	growth := map[string]*big.Int{}
+	add := func(name string) *big.Int {
+		if growth[name] == nil {
+			growth[name] = new(big.Int)
+		}
+		return growth[name]
+	}
+	for _, p := range all {
+		sum.Add(sum, p.size)
+		add(p.from).Sub(add(p.from), p.size)
+		add(p.to).Add(add(p.to), p.size)
+		if p.from == p.to {
+			continue
+		}
+		moved.Add(moved, p.size)
+		pair := [2]string{p.from, p.to}
+		if flows[pair] == nil {
+			flows[pair] = new(big.Int)
+		}
+		flows[pair].Add(flows[pair], p.size)
+	}
+	if sum.Cmp(total) != 0 {
+		return fmt.Errorf("the parts are %v of %v", sum, total)
+	}
+	least := new(big.Int)
+	for _, n := range growth {
+		if n.Sign() > 0 {
+			least.Add(least, n)
+		}
+	}
+	pairs := slices.SortedFunc(maps.Keys(flows), func(a, b [2]string) int {
+		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	})
+	if len(got.Flows) != len(pairs) {
+		return fmt.Errorf("Flows = %v, want %v", got.Flows, pairs)
+	}
+	for i, pair := range pairs {
+		f := got.Flows[i]
+		if [2]string{f.From, f.To} != pair || f.Count.String() != flows[pair].String() || f.Share != share(flows[pair], total) {
+			return fmt.Errorf("flow %d = %+v, want %v of %q, share %v", i, f, flows[pair], pair, share(flows[pair], total))
+		}
+	}
+	if got.Moved != share(moved, total) || got.Least != share(least, total) {
+		return fmt.Errorf("Moved, Least = %v, %v, want %v, %v", got.Moved, got.Least, share(moved, total), share(least, total))
+	}
+	return nil
+}
+
+// share is n as a share of the total, correctly rounded.
+func share(n, total *big.Int) float64 {
+	f, _ := new(big.Rat).SetFrac(n, total).Float64()
+	return f
+}
+
+// randomChange makes a second set of backends from a first: another one, the same
+// in other states, or one that differs in a few of them.
+func randomChange(rng *rand.Rand, ring bool, backends []chash.Backend[string], n int) []chash.Backend[string] {
+	next := slices.Clone(backends)
+	switch rng.IntN(4) {
+	case 0:
+		next = randomBackends(rng, ring, rng.IntN(n+1))
+	case 1:
+		if len(next) > 0 {
+			next = next[1:]
+		}
+	case 2:
+		for i := range next {
+			if rng.IntN(3) == 0 {
+				next[i].Weight = 1 + rng.Uint32N(4)
+			}
+			if rng.IntN(4) == 0 && len(next[i].HashKey) == 0 {
+				next[i].HashKey = next[rng.IntN(len(next))].Name
+			}
+		}
+	}
+	if len(next) > 0 && rng.IntN(3) > 0 {
+		randomStates(rng, next)
+	}
+	return next
+}
+
+func TestDiff_Twin(t *testing.T) {
+	bothStructures(t, func(t *testing.T, ring bool) {
+		rounds(t, 120, func(t *testing.T, rng *rand.Rand) {
+			n := rng.IntN(13)
+			before := randomTwin(rng, ring, n)
+			backends := randomBackends(rng, ring, n)
+			if n > 0 {
+				randomStates(rng, backends)
+			}
+			after := before.clone()
+			if ring && rng.IntN(4) == 0 {
+				after.size++ // replicas may differ
+			}
+			changed := randomChange(rng, ring, backends, n)
+			s, next := twins(t, before, backends), twins(t, after, changed)
+			require.NoError(t, differInDiff(mustDiff(t, s, next), before, after))
+			require.NoError(t, differInDiff(mustDiff(t, next, s), after, before))
+			require.NoError(t, before.differ(s, nil, nil), "the first after Diff")
+			require.NoError(t, after.differ(next, nil, nil), "the second after Diff")
+		})
+	})
+}
+
+// TestDiff_Nothing: states between which no lookup can tell.
+func TestDiff_Nothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, make maker) {
+		abc := chash.Named("a", "b", "c")
+		sick := slices.Clone(abc)
+		for i := range sick {
+			sick[i].State = chash.Unhealthy
+		}
+		drained := slices.Clone(abc)
+		drained[1].State = chash.Draining
+		valued := slices.Clone(abc)
+		valued[1].Value = "another"
+		behind := append(slices.Clone(abc), chash.Backend[string]{Name: "d", HashKey: "a"})
+		tests := []struct {
+			name          string
+			before, after []chash.Backend[string]
+		}{
+			{"equal", abc, abc},
+			{"both empty", nil, nil},
+			{"empty and none healthy", nil, sick},
+			{"none healthy", sick, sick},
+			{"draining and removed", drained, chash.Named("a", "c")},
+			{"another value", abc, valued},
+			{"one behind another at its placement", abc, behind},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				before, after := make(t, test.before), make(t, test.after)
+				for _, d := range []chash.Diff{
+					mustDiff(t, before, after), mustDiff(t, after, before),
+					mustDiff(t, before, before), mustDiff(t, before, before.Clone()),
+				} {
+					if d.Moved != 0 || d.Least != 0 || len(d.Flows) != 0 {
+						t.Errorf("Diff = %+v, want nothing", d)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestDiff_Everything: the whole key space moves, from one, to one, or from and
+// to nobody, and the counts are whole.
+func TestDiff_Everything(t *testing.T) {
+	onBoth(t, func(t *testing.T, make maker) {
+		total := chash.Count{Lo: chash.DefaultTableSize}
+		if _, ok := make(t, nil).(ringOf[string]); ok {
+			total = chash.Count{Hi: 1}
+		}
+		sick := chash.Named("a")
+		sick[0].State = chash.Unhealthy
+		tests := []struct {
+			name          string
+			before, after []chash.Backend[string]
+			from, to      string
+		}{
+			{"the first arrives", nil, chash.Named("a"), "", "a"},
+			{"the last goes", chash.Named("a"), nil, "a", ""},
+			{"the last fails", chash.Named("a"), sick, "a", ""},
+			{"the only one recovers", sick, chash.Named("a"), "", "a"},
+			{"one for another", chash.Named("a"), chash.Named("b"), "a", "b"},
+			{"the same place under another name", chash.Named("a"), []chash.Backend[string]{{Name: "b", HashKey: "a"}}, "a", "b"},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				got := mustDiff(t, make(t, test.before), make(t, test.after))
+				want := chash.Diff{Moved: 1, Least: 1, Flows: []chash.Flow{{From: test.from, To: test.to, Count: total, Share: 1}}}
+				require.Equal(t, want, got)
+			})
+		}
+	})
+}
+
+// TestDiff_Least: what the ones that grow gain together, which on a ring is all
+// that moves when backends come or go.
+func TestDiff_Least(t *testing.T) {
+	onBoth(t, func(t *testing.T, make maker) {
+		s := make(t, chash.Named(manyNames("b", 20)...))
+		_, ring := s.(ringOf[string])
+		compare := func(name string, change func(s structure) error) chash.Diff {
+			next := s.Clone()
+			require.NoError(t, change(next))
+			d := mustDiff(t, s, next)
+			if d.Moved < d.Least || d.Least == 0 {
+				t.Errorf("%s: Moved, Least = %v, %v, want Moved >= Least > 0", name, d.Moved, d.Least)
+			}
+			if ring && name != "both" && d.Moved != d.Least {
+				t.Errorf("%s: Moved, Least = %v, %v, want them to be the same", name, d.Moved, d.Least)
+			}
+			return d
+		}
+		compare("arrival", func(s structure) error { return s.Add(chash.Named("new", "newer")...) })
+		compare("departure", func(s structure) error { return s.Remove("b3", "b4") })
+		compare("heavier", func(s structure) error { return s.SetWeight("b3", 3) })
+		down := compare("failure", func(s structure) error { return s.SetState("b3", chash.Unhealthy) })
+		for _, f := range down.Flows {
+			if f.From != "b3" {
+				t.Errorf("flow of b3's failure = %+v, want it from b3", f)
+			}
+		}
+		if down.Moved != down.Least {
+			t.Errorf("failure: Moved, Least = %v, %v, want them to be the same", down.Moved, down.Least)
+		}
+
+		// Two that change places: all moves, and what must is the difference.
+		before := make(t, []chash.Backend[string]{{Name: "a", Weight: 3}, {Name: "b"}})
+		after := make(t, []chash.Backend[string]{{Name: "a", HashKey: "b"}, {Name: "b", HashKey: "a", Weight: 3}})
+		d := mustDiff(t, before, after)
+		require.Len(t, d.Flows, 2)
+		if want := math.Abs(d.Flows[0].Share - d.Flows[1].Share); d.Moved != 1 || math.Abs(d.Least-want) > 1e-15 {
+			t.Errorf("Moved, Least = %v, %v, want 1, %v", d.Moved, d.Least, want)
+		}
+		if d.Least < 0.3 || d.Least > 0.7 {
+			t.Errorf("Least = %v, want about 0.5 for weights of 3 and 1 that change places", d.Least)
+		}
+	})
+}
+
+// TestDiff_SharedHashKey: at a placement that two backends share, the second takes
+// over all that the first had, and nobody else anything.
+func TestDiff_SharedHashKey(t *testing.T) {
+	onBoth(t, func(t *testing.T, make maker) {
+		s := make(t, []chash.Backend[string]{{Name: "a1", HashKey: "a"}, {Name: "a2", HashKey: "a"}, {Name: "b"}})
+		before := s.Clone()
+		require.NoError(t, s.SetState("a1", chash.Unhealthy))
+		d := mustDiff(t, before, s)
+		require.Len(t, d.Flows, 1)
+		if f := d.Flows[0]; f.From != "a1" || f.To != "a2" || d.Moved != f.Share || d.Moved < 0.3 || d.Moved > 0.7 {
+			t.Errorf("Diff = %+v, want about half to go from a1 to a2", d)
+		}
+		down := s.Clone()
+		require.NoError(t, s.SetState("a2", chash.Unhealthy))
+		d = mustDiff(t, down, s)
+		require.Len(t, d.Flows, 1)
+		if f := d.Flows[0]; f.From != "a2" || f.To != "b" {
+			t.Errorf("Diff = %+v, want all of a2 to go to b", d)
+		}
+	})
+}
+
+// TestDiff_Fallbacks: the slots of an unhealthy backend count for the others as
+// evenly as their keys spread: those of a table of 65,537 slots within 5 standard
+// deviations of the mean, as for dice.
+func TestDiff_Fallbacks(t *testing.T) {
+	for _, dead := range []int{1, 5} {
+		s, err := newMaglev(chash.Named(manyNames("b", 10)...))
+		require.NoError(t, err)
+		before := s.Clone()
+		for i := range dead {
+			require.NoError(t, s.SetState(fmt.Sprintf("b%d", i), chash.Unhealthy))
+		}
+		d := mustDiff(t, before, s)
+		require.Len(t, d.Flows, dead*(10-dead))
+		for _, f := range d.Flows {
+			slots, p := 6553.7, 1/float64(10-dead)
+			mean, sigma := slots*p, math.Sqrt(slots*p*(1-p))
+			if got := float64(f.Count.Lo); math.Abs(got-mean) > 5*sigma {
+				t.Errorf("%d dead: %+v, want %.0f slots, give or take %.0f", dead, f, mean, 5*sigma)
+			}
+		}
+	}
+}
+
+func TestDiff_Incomparable(t *testing.T) {
+	ten := func(key string) uint64 { return xxhash.Sum64String(key) % 10 }
+	reversed := func(key string) uint64 { return ^xxhash.Sum64String(key) }
+	tests := []struct {
+		name          string
+		before, after []chash.Option
+		parts         []string
+	}{
+		{"seeds", []chash.Option{chash.WithSeed(5)}, []chash.Option{chash.WithSeed(77)}, []string{"5", "77"}},
+		{"a seed and none", nil, []chash.Option{chash.WithSeed(77)}, []string{"0", "77"}},
+		{"a hash and none", nil, []chash.Option{chash.WithHash(xxhash.Sum64String)}, []string{"hash function"}},
+		{"a hash and a seed", []chash.Option{chash.WithHash(ten)}, []chash.Option{chash.WithSeed(1)}, nil},
+		{"hashes", []chash.Option{chash.WithHash(ten)}, []chash.Option{chash.WithHash(reversed)}, []string{"hash function", `""`}},
+	}
+	onBoth(t, func(t *testing.T, make maker) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				before := make(t, chash.Named("a", "b"), test.before...)
+				after := make(t, chash.Named("a", "b"), test.after...)
+				for _, pair := range [][2]structure{{before, after}, {after, before}} {
+					d, err := diffOf(pair[0], pair[1])
+					checkError(t, "Diff", err, chash.ErrIncomparable, test.parts...)
+					require.Zero(t, d)
+				}
+			})
+		}
+		// Functions that agree are taken for one.
+		again := func(key string) uint64 { return xxhash.Sum64([]byte(key)) }
+		a, b := make(t, chash.Named("a"), chash.WithHash(xxhash.Sum64String)), make(t, chash.Named("a"), chash.WithHash(again))
+		require.Empty(t, mustDiff(t, a, b).Flows)
+	})
+	t.Run("table sizes", func(t *testing.T) {
+		before, err := newMaglev(chash.Named("a", "b"), chash.WithTableSize(13))
+		require.NoError(t, err)
+		after, err := newMaglev(chash.Named("a", "b"), chash.WithTableSize(251))
+		require.NoError(t, err)
+		d, err := diffOf(before, after)
+		checkError(t, "Diff", err, chash.ErrIncomparable, "13", "251")
+		require.Zero(t, d)
+	})
+	t.Run("nil", func(t *testing.T) {
+		m, err := chash.NewMaglev(chash.Named("a"))
+		require.NoError(t, err)
+		_, err = m.Diff(nil)
+		checkError(t, "Diff(nil)", err, chash.ErrIncomparable)
+		r, err := chash.NewRing(chash.Named("a"))
+		require.NoError(t, err)
+		_, err = r.Diff(nil)
+		checkError(t, "Diff(nil)", err, chash.ErrIncomparable)
+	})
+}
+
+// TestDiff_Concurrent: while a backend fails and recovers, each Diff with the
+// state of before is that of one whole state, and no two wait for each other.
+func TestDiff_Concurrent(t *testing.T) {
+	onBoth(t, func(t *testing.T, create maker) {
+		s := create(t, []chash.Backend[string]{{Name: "a1", HashKey: "a"}, {Name: "a2", HashKey: "a"}, {Name: "b"}, {Name: "c"}})
+		before := s.Clone()
+		down := s.Clone()
+		require.NoError(t, down.SetState("a1", chash.Unhealthy))
+		gone := s.Clone()
+		require.NoError(t, gone.Remove("b"))
+		possible := []chash.Diff{mustDiff(t, before, before), mustDiff(t, before, down), mustDiff(t, before, gone)}
+
+		var readers, writer sync.WaitGroup
+		done := make(chan struct{})
+		writer.Add(1)
+		go func() {
+			defer writer.Done()
+			for {
+				for _, err := range []error{
+					s.SetState("a1", chash.Unhealthy), s.SetState("a1", chash.Healthy),
+					s.Remove("b"), s.Add(chash.Backend[string]{Name: "b"}),
+				} {
+					if err != nil {
+						t.Errorf("change = %v, want no error", err)
+					}
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		}()
+		for range 3 {
+			readers.Add(1)
+			go func() {
+				defer readers.Done()
+				for range 20 {
+					got, err := diffOf(before, s)
+					if err != nil || !slices.ContainsFunc(possible, func(d chash.Diff) bool { return fmt.Sprint(d) == fmt.Sprint(got) }) {
+						t.Errorf("Diff = %v, %v, want that of a state there was", got, err)
+					}
+					if _, err := diffOf(s, before); err != nil {
+						t.Errorf("Diff = %v, want no error", err)
+					}
+					if d, err := diffOf(s, s); err != nil {
+						t.Errorf("Diff with itself = %v, %v, want no error", d, err)
+					}
+				}
+			}()
+		}
+		readers.Wait()
+		close(done)
+		writer.Wait()
+	})
+}
+
+func TestCount_String(t *testing.T) {
+	for want, c := range map[string]chash.Count{
+		"0":                    {},
+		"65537":                {Lo: 65537},
+		"18446744073709551615": {Lo: math.MaxUint64},
+		"18446744073709551616": {Hi: 1},
+		"340282366920938463463374607431768211455": {Hi: math.MaxUint64, Lo: math.MaxUint64},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("Count{%d, %d}.String() = %s, want %s", c.Hi, c.Lo, got, want)
+		}
+	}
+}
