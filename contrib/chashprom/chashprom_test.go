@@ -1,0 +1,168 @@
+package chashprom_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashprom"
+)
+
+func newTable(t *testing.T, names ...string) *chash.Maglev[string] {
+	t.Helper()
+	table, err := chash.NewMaglev(chash.Named(names...), chash.WithTableSize(13))
+	require.NoError(t, err)
+	return table
+}
+
+// What a scrape over HTTP says is what the structures say.
+func TestCollector_Scrape(t *testing.T) {
+	table := newTable(t, "a", "b", "c")
+	require.NoError(t, table.SetState("b", chash.Unhealthy))
+	require.NoError(t, table.SetState("c", chash.Draining))
+	lease, err := table.Acquire("key")
+	require.NoError(t, err)
+	ring, err := chash.NewRing([]chash.Backend[int]{{Name: "x", Value: 1}}, chash.WithReplicas(3))
+	require.NoError(t, err)
+
+	collector := chashprom.New(chashprom.PerBackend())
+	require.NoError(t, collector.Add("table", table))
+	require.NoError(t, collector.Add("ring", ring))
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(collector))
+	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	defer server.Close()
+	scrape := func() string {
+		resp, err := http.Get(server.URL)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(text)
+	}
+
+	text := scrape()
+	stats := table.Stats()
+	for _, line := range []string{
+		`chash_backends{state="healthy",structure="table"} 1`,
+		`chash_backends{state="unhealthy",structure="table"} 1`,
+		`chash_backends{state="draining",structure="table"} 1`,
+		`chash_placements{structure="table"} 2`,
+		`chash_owners{structure="table"} 13`,
+		`chash_owners{structure="ring"} 3`,
+		fmt.Sprintf(`chash_share_min_ratio{structure="table"} %v`, stats.MinShare),
+		fmt.Sprintf(`chash_share_max_ratio{structure="table"} %v`, stats.MaxShare),
+		`chash_rebuilds_total{structure="table"} 2`,
+		`chash_rebuilds_total{structure="ring"} 1`,
+		fmt.Sprintf(`chash_last_rebuild_seconds{structure="table"} %v`, stats.LastRebuild.Seconds()),
+		`chash_fallbacks_total{structure="table"} 0`,
+		`chash_leases_in_flight{structure="table"} 1`,
+		fmt.Sprintf(`chash_fingerprint{structure="table"} %v`, float64(table.Fingerprint()>>11)),
+		fmt.Sprintf(`chash_live_fingerprint{structure="table"} %v`, float64(table.LiveFingerprint()>>11)),
+		fmt.Sprintf(`chash_backend_share_ratio{backend="a",structure="table"} %v`, table.Shares()[0].Share),
+		`chash_backend_share_ratio{backend="c",structure="table"} 0`,
+		`chash_backend_share_ratio{backend="x",structure="ring"} 1`,
+		`chash_backend_leases_in_flight{backend="a",structure="table"} 1`,
+		`chash_backend_leases_in_flight{backend="b",structure="table"} 0`,
+		`# TYPE chash_rebuilds_total counter`,
+		`# TYPE chash_backends gauge`,
+	} {
+		require.Contains(t, text, line+"\n")
+	}
+
+	// The next scrape sees what has changed.
+	lease.Release()
+	require.NoError(t, table.SetState("b", chash.Healthy))
+	require.True(t, collector.Remove("ring"))
+	text = scrape()
+	require.Contains(t, text, `chash_leases_in_flight{structure="table"} 0`+"\n")
+	require.Contains(t, text, `chash_backends{state="healthy",structure="table"} 2`+"\n")
+	require.NotContains(t, text, `structure="ring"`)
+}
+
+func TestCollector_BackendsOnlyIfAsked(t *testing.T) {
+	collector := chashprom.New()
+	require.NoError(t, collector.Add("table", newTable(t, "a")))
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(collector))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	require.NotEmpty(t, families)
+	for _, family := range families {
+		require.NotContains(t, family.GetName(), "chash_backend_")
+	}
+}
+
+func TestCollector_Lint(t *testing.T) {
+	collector := chashprom.New(chashprom.PerBackend())
+	require.NoError(t, collector.Add("table", newTable(t, "a")))
+	problems, err := testutil.CollectAndLint(collector)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestCollector_Names(t *testing.T) {
+	collector := chashprom.New()
+	table := newTable(t, "a")
+	require.NoError(t, collector.Add("table", table))
+	require.ErrorIs(t, collector.Add("table", table), chashprom.ErrExists)
+	require.True(t, collector.Remove("table"))
+	require.False(t, collector.Remove("table"))
+	require.NoError(t, collector.Add("table", table))
+}
+
+// No structure, no series; an empty one has series.
+func TestCollector_Empty(t *testing.T) {
+	collector := chashprom.New(chashprom.PerBackend())
+	require.Zero(t, testutil.CollectAndCount(collector))
+	require.NoError(t, collector.Add("table", newTable(t)))
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
+# HELP chash_backends Backends by state.
+# TYPE chash_backends gauge
+chash_backends{state="draining",structure="table"} 0
+chash_backends{state="healthy",structure="table"} 0
+chash_backends{state="unhealthy",structure="table"} 0
+# HELP chash_fingerprint Upper 53 bits of the fingerprint of the mapping: equal where keys map alike if all backends are healthy.
+# TYPE chash_fingerprint gauge
+chash_fingerprint{structure="table"} 0
+`), "chash_backends", "chash_fingerprint"))
+}
+
+func TestCollector_WhileOthersChange(t *testing.T) {
+	collector := chashprom.New(chashprom.PerBackend())
+	table := newTable(t, "a", "b", "c")
+	require.NoError(t, collector.Add("table", table))
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(collector))
+	var wait sync.WaitGroup
+	wait.Add(2)
+	go func() {
+		defer wait.Done()
+		for i := range 200 {
+			_ = table.SetState("b", chash.State(i%3))
+		}
+	}()
+	go func() {
+		defer wait.Done()
+		for range 200 {
+			collector.Remove("table")
+			_ = collector.Add("table", table)
+		}
+	}()
+	for range 50 {
+		_, err := registry.Gather()
+		require.NoError(t, err)
+	}
+	wait.Wait()
+}
