@@ -10,7 +10,7 @@
 // which is what lookups return: a connection, say. Each key has an order of
 // preference of its own. Get returns the first healthy backend in it, GetN and
 // AppendN the first n, Candidates all of them one by one, and GetFunc the first
-// that the caller accepts.
+// that the caller accepts. Acquire returns the first whose load is below a bound.
 //
 // When a backend turns [Unhealthy], its keys go on to the next in their orders,
 // and they come back with its health; no other key moves, and nothing is rebuilt.
@@ -89,8 +89,8 @@
 //     is healthy, and it tells where a key belongs.
 //   - It makes no processes agree: where they were told of different backends,
 //     they map some keys differently until they are told the same.
-//   - It does not see load: all requests of one key go to one backend, however
-//     many they are.
+//   - Get does not see load: all requests of one key go to one backend, however
+//     many they are. Acquire does.
 //   - It keeps no secret: whoever knows the backends can compute keys that all
 //     lead to one of them. Where clients choose their keys and cannot be trusted,
 //     give [WithHash] a hash with a secret.
