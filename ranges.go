@@ -313,28 +313,28 @@ type sweep struct {
 }
 
 // sweep returns a sweep at its first stretch.
-func (r *ringState) sweep(n int, ordered bool) *sweep {
-	s := &sweep{
-		ringState: r,
-		n:         min(n, r.live),
+func (s *ringState) sweep(n int, ordered bool) *sweep {
+	w := &sweep{
+		ringState: s,
+		n:         min(n, s.live),
 		last:      math.MaxUint64,
 		ordered:   ordered,
-		points:    r.ring.n,
-		met:       make([]uint32, len(r.names)),
+		points:    s.ring.n,
+		met:       make([]uint32, len(s.names)),
 	}
-	if r.live == 0 {
-		return s
+	if s.live == 0 {
+		return w
 	}
-	if r.sparse != nil {
-		s.points = uint32(len(r.sparse))
+	if s.sparse != nil {
+		w.points = uint32(len(s.sparse))
 	}
-	for s.owner(s.begin) == none {
-		s.begin++
+	for w.owner(w.begin) == none {
+		w.begin++
 	}
-	s.end = s.begin
-	s.extend()
-	s.last = s.position()
-	return s
+	w.end = w.begin
+	w.extend()
+	w.last = w.position()
+	return w
 }
 
 // next goes on to the next stretch; there is one unless the last position of this
