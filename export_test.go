@@ -12,3 +12,7 @@ func (c *core[T, L]) Rebuilds() uint64 {
 func WithBlindDigests(bits uint64) RingOption {
 	return ringOption(func(c *config) { c.blind = bits })
 }
+
+// Indexed returns how many healthy owners are indexed because they are rare, 0
+// where they are not.
+func (c *core[T, L]) Indexed() int { return len(c.current.Load().sparse) }

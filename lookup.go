@@ -6,7 +6,7 @@ import (
 )
 
 // A snapshot is one whole state as lookups see it, immutable once published.
-type snapshot[T any, L any] struct {
+type snapshot[T any, L layout[L]] struct {
 	view
 	values []T // by placement: of the backend that outranks the others
 	layout L
@@ -100,23 +100,32 @@ func (s *snapshot[T, L]) fail() (T, error) {
 // structure the error is ErrNoBackends, without a healthy backend it is
 // ErrNoHealthyBackends. The slice is the caller's.
 func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
-	if n <= 0 {
+	s := c.current.Load()
+	switch {
+	case n <= 0:
 		return nil, nil
+	case s.live == 0:
+		return nil, s.empty
 	}
-	return c.AppendN(make([]T, 0, min(n, c.current.Load().live)), key, n)
+	return s.appendN(make([]T, 0, min(n, s.live)), key, n), nil
 }
 
 // AppendN is GetN that appends to dst, which on an error comes back as it was.
 // It allocates only where dst has no room, or to tell more than 32 placements
 // apart.
 func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
-	if n <= 0 {
-		return dst, nil
-	}
 	s := c.current.Load()
-	if s.live == 0 {
+	switch {
+	case n <= 0:
+		return dst, nil
+	case s.live == 0:
 		return dst, s.empty
 	}
+	return s.appendN(dst, key, n), nil
+}
+
+// appendN appends the first n values in the key's order.
+func (s *snapshot[T, L]) appendN(dst []T, key string, n int) []T {
 	cursor := s.cursor(s.layout.walk(key))
 	for ; n > 0; n-- {
 		p, found := cursor.next(&s.view)
@@ -125,7 +134,7 @@ func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
 		}
 		dst = append(dst, s.values[p])
 	}
-	return dst, nil
+	return dst
 }
 
 // Candidates returns the values of all healthy placements in the key's order of

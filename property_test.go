@@ -183,7 +183,7 @@ func twins(t *testing.T, w *twin, backends []chash.Backend[string]) structure {
 // TestProperty_Twin: any set, placed at once, in any state of health.
 func TestProperty_Twin(t *testing.T) {
 	bothStructures(t, func(t *testing.T, ring bool) {
-		rounds(t, 100, func(t *testing.T, rng *rand.Rand) {
+		rounds(t, 64, func(t *testing.T, rng *rand.Rand) {
 			n := rng.IntN([]int{4, 14, 60}[rng.IntN(3)])
 			w, backends := randomTwin(rng, ring, n), randomBackends(rng, ring, n)
 			if n > 0 {
@@ -268,7 +268,7 @@ func (w *twin) setStateOnly(name string, state chash.State) []error {
 // time, and a structure that is built anew answers alike.
 func TestProperty_Operations(t *testing.T) {
 	bothStructures(t, func(t *testing.T, ring bool) {
-		rounds(t, 40, func(t *testing.T, rng *rand.Rand) {
+		rounds(t, 28, func(t *testing.T, rng *rand.Rand) {
 			w := randomTwin(rng, ring, 2+rng.IntN(100))
 			s := twins(t, w, nil)
 			known := func() string { // mostly
@@ -390,7 +390,7 @@ func TestProperty_ManyPlacements(t *testing.T) {
 			}
 			s, err := newMaglev(chash.Named(names...), chash.WithTableSize(c.m))
 			require.NoError(t, err)
-			require.Equal(t, equalShares(names, c.m), slotOwners(t, s, c.m))
+			sameAnswers(t, equalShares(names, c.m), slotOwners(t, s, c.m))
 			var more []string
 			for i := range c.m - c.n + 1 {
 				more = append(more, fmt.Sprintf("more-%d", i))
@@ -548,7 +548,7 @@ func TestProperty_MaglevWeightScale(t *testing.T) {
 				scaled[i].Weight *= factor
 			}
 			require.NoError(t, s.Set(scaled))
-			require.Equal(t, want, slotOwners(t, s, w.size), "weights times %d", factor)
+			sameAnswers(t, want, slotOwners(t, s, w.size))
 		}
 	})
 }
@@ -565,6 +565,17 @@ func answers(t *testing.T, s structure, hashes []uint64) []string {
 		answers[i] = answer
 	}
 	return answers
+}
+
+// sameAnswers fails where the answers to the same keys or slots differ.
+func sameAnswers(t *testing.T, want, got []string) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("key or slot %d is on %q, want %q", i, got[i], want[i])
+		}
+	}
 }
 
 // movedOnly fails where keys moved that were not on one of the backends from,
@@ -629,7 +640,7 @@ func TestProperty_HealthMovesOwnKeysOnly(t *testing.T) {
 				movedOnly(t, last, now, nil, []string{name})
 				last = now
 			}
-			require.Equal(t, first, last)
+			sameAnswers(t, first, last)
 			require.Equal(t, rebuilds, s.Rebuilds())
 		})
 	})
@@ -686,7 +697,7 @@ func TestProperty_RareHealth(t *testing.T) {
 // off, as the slots of one placement lie in arithmetic progressions.
 func TestProperty_SurvivorsShareEvenly(t *testing.T) {
 	const m, draws = chash.DefaultTableSize, 8
-	rounds(t, 12, func(t *testing.T, rng *rand.Rand) {
+	rounds(t, 8, func(t *testing.T, rng *rand.Rand) {
 		names := make([]string, 3)
 		for i := range names {
 			names[i] = fmt.Sprintf("host-%x:8080", rng.Uint32())
@@ -741,10 +752,10 @@ func TestProperty_DrainThenRemove(t *testing.T) {
 				require.NoError(t, removed.Remove(b.Name))
 				require.NoError(t, s.SetState(b.Name, chash.Draining))
 				drained := answers(t, s, hashes)
-				require.Equal(t, answers(t, removed, hashes), drained)
+				sameAnswers(t, answers(t, removed, hashes), drained)
 				rebuilds := s.Rebuilds()
 				require.NoError(t, s.Remove(b.Name))
-				require.Equal(t, drained, answers(t, s, hashes))
+				sameAnswers(t, drained, answers(t, s, hashes))
 				require.Equal(t, rebuilds, s.Rebuilds())
 			}
 		})
@@ -776,12 +787,15 @@ func TestProperty_RingDisruption(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprintf("user:%d", i)
 	}
-	rounds(t, 8, func(t *testing.T, rng *rand.Rand) {
+	rounds(t, 6, func(t *testing.T, rng *rand.Rand) {
 		n := 3 + rng.IntN(20)
 		w, backends := randomTwin(rng, true, n), randomBackends(rng, true, n)
-		w.size = 1 + rng.IntN(100)
+		w.size, w.blind = 1+rng.IntN(100), 0 // without ties: each costs a lookup too much for so many keys
+		keys := keys
 		if rng.IntN(2) == 0 {
 			w.seed, w.hash = 0, xxhash.Sum64String
+		} else if w.hash != nil { // perhaps one of few values, with long ways past the unhealthy
+			keys = keys[:count/10]
 		}
 		for i := range backends {
 			backends[i].Value = backends[i].Name
@@ -806,7 +820,7 @@ func TestProperty_RingDisruption(t *testing.T) {
 			require.Positive(t, moved)
 		}
 		require.NoError(t, s.Remove(added.Name))
-		require.Equal(t, without, keyAnswers(t, s, keys))
+		sameAnswers(t, without, keyAnswers(t, s, keys))
 
 		// The other way round: where the weight of a placement grows, keys move
 		// to it only; where it shrinks, from it only.
@@ -816,7 +830,7 @@ func TestProperty_RingDisruption(t *testing.T) {
 		heavier := keyAnswers(t, s, keys)
 		movedOnly(t, without, heavier, nil, []string{name})
 		require.NoError(t, s.SetWeight(name, b.Weight))
-		require.Equal(t, without, keyAnswers(t, s, keys))
+		sameAnswers(t, without, keyAnswers(t, s, keys))
 	})
 }
 
@@ -872,7 +886,7 @@ func TestProperty_MaglevDisruption(t *testing.T) {
 			require.Zero(t, extra)
 		}
 		require.NoError(t, s.Add(lost))
-		require.Equal(t, before, slotOwners(t, s, m))
+		sameAnswers(t, before, slotOwners(t, s, m))
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -359,5 +360,66 @@ func TestStats_Loads(t *testing.T) {
 		got = s.Stats()
 		require.Zero(t, got.InFlight)
 		require.Empty(t, got.Loads)
+	})
+}
+
+// Healthy slots and points are indexed exactly while they are rare, and all of
+// them: it is this that bounds a lookup whatever the outage, however the state
+// came about.
+func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
+	type indexer interface {
+		knower
+		Indexed() int
+	}
+	backends := numbered("b", 60)
+	for i := range backends {
+		backends[i].Weight = uint32(1 + i%5)
+	}
+	knowers(t, backends, func(t *testing.T, s knower) {
+		counts := map[string]uint64{}
+		if _, table := s.(maglevOf[string]); table {
+			for _, share := range s.Shares() {
+				counts[share.Name] = share.Count.Lo
+			}
+		} else {
+			for _, b := range s.Backends() {
+				counts[b.Name] = uint64(b.Weight) * chash.DefaultReplicas
+			}
+		}
+		owners := uint64(s.Stats().Owners)
+		rng := rand.New(rand.NewPCG(3, 4))
+		seen := map[bool]int{}
+		check := func() {
+			healthy := uint64(0)
+			for _, b := range s.Backends() {
+				if b.State == chash.Healthy {
+					healthy += counts[b.Name]
+				}
+			}
+			want := 0
+			if healthy < owners/16 {
+				want = int(healthy)
+			}
+			seen[want > 0]++
+			require.Equal(t, want, s.(indexer).Indexed(), "%d of %d owners are healthy", healthy, owners)
+		}
+		for _, i := range rng.Perm(60) {
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+			check()
+		}
+		for _, i := range rng.Perm(60) {
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Healthy))
+			check()
+		}
+		require.NotZero(t, seen[true])
+		require.NotZero(t, seen[false])
+		for i := range 59 { // in one batch, by another way
+			backends[i].State = chash.Unhealthy
+		}
+		require.NoError(t, s.Set(backends))
+		check()
+		for i := range backends {
+			backends[i].State = chash.Healthy
+		}
 	})
 }
