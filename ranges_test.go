@@ -317,7 +317,7 @@ func TestHolders_GetN(t *testing.T) {
 	}
 }
 
-// placed is a hash by which points, and keys, lie where the map says.
+// placedAt is a hash by which points, and keys, lie where the map says.
 func placedAt(positions map[string]uint64) chash.Option {
 	return chash.WithHash(func(key string) uint64 { return positions[key] })
 }
