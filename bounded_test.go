@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -54,12 +55,13 @@ func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash
 	})
 }
 
-// acquire takes a lease, or fails the test.
+// acquire takes a lease. If it fails, so does the test, and the lease is that of
+// no backend. Any goroutine may call it.
 func acquire(t *testing.T, s bounded, key string) *chash.Lease[string] {
 	t.Helper()
 	lease, err := s.Acquire(key)
 	if err != nil {
-		t.Fatalf("Acquire(%q) = %v, want no error", key, err)
+		t.Errorf("Acquire(%q) = %v, want no error", key, err)
 	}
 	return &lease
 }
@@ -352,23 +354,49 @@ func TestAcquire_Lazily(t *testing.T) {
 }
 
 // TestAcquire_FirstOnesTogether: however many come first at once, they count with
-// one set of counters.
+// one set of counters. A change of the membership is held up where it hashes, so
+// that they all come before the counters are made.
 func TestAcquire_FirstOnesTogether(t *testing.T) {
-	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		for range 20 {
-			s := build(chash.Named(manyNames("b", 7)...))
-			leases := together(64, func(i int) *chash.Lease[string] {
+	for _, kind := range structures {
+		t.Run(kind.name, func(t *testing.T) {
+			gate, reached := make(chan struct{}), make(chan struct{})
+			var once sync.Once
+			made, err := kind.make(chash.Named(manyNames("b", 7)...), chash.WithHash(func(key string) uint64 {
+				if strings.Contains(key, "late") {
+					once.Do(func() { close(reached) })
+					<-gate
+				}
+				return xxhash.Sum64String(key)
+			}))
+			require.NoError(t, err)
+			s := made.(bounded)
+			added := make(chan error)
+			go func() { added <- s.Add(chash.Named("late")...) }()
+			<-reached
+			var begun atomic.Int64
+			go func() {
+				for begun.Load() < holders {
+					runtime.Gosched()
+				}
+				for range 100 { // each is as good as in Acquire
+					runtime.Gosched()
+				}
+				close(gate)
+			}()
+			leases := together(holders, func(i int) *chash.Lease[string] {
+				begun.Add(1)
 				return acquire(t, s, fmt.Sprint("key-", i))
 			})
+			require.NoError(t, <-added)
 			want := map[string]int64{}
 			for _, lease := range leases {
 				want[lease.Value]++
 			}
 			checkLoads(t, s, want)
-			together(64, func(i int) int { leases[i].Release(); return 0 })
+			together(holders, func(i int) int { leases[i].Release(); return 0 })
 			checkLoads(t, s, nil)
-		}
-	})
+		})
+	}
 }
 
 // together calls f in n goroutines that begin at once, and returns the results.
@@ -387,6 +415,61 @@ func together[R any](n int, f func(i int) R) []R {
 	close(gate)
 	done.Wait()
 	return results
+}
+
+// inStep is for how many rounds a pair runs: enough that the two meet within a few
+// instructions many times, if there are two processors.
+const inStep = 10000
+
+// pair calls f in two goroutines, which begin each round at about the same time:
+// the last to come has a lead, as the other has yet to hear of it, and waits for
+// longer and longer, over and over, to make up for that.
+func pair(f func(i, round int)) {
+	var begun, idle atomic.Int64
+	together(2, func(i int) int {
+		for round := range inStep {
+			if both := int64(2*round + 2); begun.Add(1) == both {
+				for range round % 256 {
+					idle.Load()
+				}
+			} else {
+				for spins := 1; begun.Load() < both; spins++ {
+					if spins%1000 == 0 {
+						runtime.Gosched()
+					}
+				}
+			}
+			f(i, round)
+		}
+		return 0
+	})
+}
+
+// TestAcquire_LastPlace: of two who come for a backend's last place at the same
+// time one gets it, and the other goes on. With three equal backends and two
+// leases each has one place.
+func TestAcquire_LastPlace(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a", "b", "c"))
+		var leases [2][]*chash.Lease[string]
+		pair(func(i, round int) {
+			if round%2 == 0 {
+				leases[i] = append(leases[i], acquire(t, s, "key"))
+			} else {
+				leases[i][round/2].Release()
+			}
+		})
+		shared := 0
+		for i := range leases[0] {
+			if leases[0][i].Value == leases[1][i].Value {
+				shared++
+			}
+		}
+		if shared > 0 {
+			t.Errorf("places that two leases got = %d of %d, want 0", shared, len(leases[0]))
+		}
+		checkLoads(t, s, nil)
+	})
 }
 
 // TestAcquire_WhileChangesWait: with the counters made, Acquire and Release wait
@@ -522,7 +605,8 @@ func TestRelease_AfterRemoval(t *testing.T) {
 func TestAcquire_OutdatedSnapshot(t *testing.T) {
 	for _, kind := range structures {
 		for _, c := range []float64{chash.DefaultLoadFactor, math.MaxFloat64} {
-			// heldUp returns what Acquire gives when change comes in between.
+			// heldUp returns what Acquire gives when change comes in between. The key
+			// "slower" hashes like the one that is held up.
 			heldUp := func(t *testing.T, change func(s bounded)) (bounded, *chash.Lease[string], error) {
 				t.Helper()
 				gate, reached := make(chan struct{}), make(chan struct{})
@@ -532,7 +616,7 @@ func TestAcquire_OutdatedSnapshot(t *testing.T) {
 						once.Do(func() { close(reached) })
 						<-gate
 					}
-					return xxhash.Sum64String(key)
+					return xxhash.Sum64String(strings.TrimSuffix(key, "er"))
 				}))
 				require.NoError(t, err)
 				s := made.(bounded)
@@ -568,6 +652,35 @@ func TestAcquire_OutdatedSnapshot(t *testing.T) {
 				})
 				require.NoError(t, err)
 				checkLoads(t, s, map[string]int64{lease.Value: 1})
+				lease.Release()
+				checkLoads(t, s, nil)
+			})
+			t.Run(name+"its backend replaced", func(t *testing.T) {
+				// Once its backend is found to be gone, what counts is the state of now,
+				// in which the key is not where it goes on to in the state of before.
+				var want string
+				s, lease, err := heldUp(t, func(s bounded) {
+					gone := must(s.Get("slower"))
+					require.NoError(t, s.Remove(gone))
+					require.NoError(t, s.Add(chash.Backend[string]{Name: "new", Weight: 50, Value: "new"}))
+					want = must(s.Get("slower"))
+				})
+				if err != nil || lease.Value != want || want != "new" {
+					t.Errorf("Acquire = %q, %v, want %q, which is to be new", lease.Value, err, want)
+				}
+				lease.Release()
+				checkLoads(t, s, nil)
+			})
+			t.Run(name+"its backend unhealthy", func(t *testing.T) {
+				var want string
+				s, lease, err := heldUp(t, func(s bounded) {
+					want = must(s.Get("slower"))
+					require.NoError(t, s.SetState(want, chash.Unhealthy))
+				})
+				if err != nil || lease.Value != want {
+					t.Errorf("Acquire = %q, %v, want %q by the state it began with", lease.Value, err, want)
+				}
+				checkLoads(t, s, map[string]int64{want: 1})
 				lease.Release()
 				checkLoads(t, s, nil)
 			})
@@ -628,6 +741,12 @@ func TestRelease_Once(t *testing.T) {
 			lease.Release()
 			checkLoads(t, s, map[string]int64{"a": 1})
 		}
+		leases := make([]*chash.Lease[string], inStep)
+		for i := range leases {
+			leases[i] = acquire(t, s, "key")
+		}
+		pair(func(_, round int) { leases[round].Release() })
+		checkLoads(t, s, map[string]int64{"a": 1})
 		kept.Release()
 		checkLoads(t, s, nil)
 	})
@@ -938,51 +1057,71 @@ func TestAcquire_BoundUnderChurn(t *testing.T) {
 	})
 }
 
-// TestAcquire_BoundInTheRun: leases are taken by 64 goroutines and handed to
-// others who release them, by a channel of few places where they wait in flight.
-// A total is never above what all of these can hold, so at no moment a load is
-// above the bound for that.
+// TestAcquire_BoundInTheRun: 64 goroutines take and release leases in the run,
+// each one at a time, and in between they wait in flight for one of a few tokens.
+// The total counts each of them once at most, so it is never above 64, and at no
+// moment a load is above the bound for 64. Where that is 1, as for one of 80 equal
+// backends, a lease is a lock on its backend.
+//
+// The test's own count of a backend goes up after Acquire and down before Release,
+// so that it is never above the load.
 func TestAcquire_BoundInTheRun(t *testing.T) {
-	backends, weights, healthy := weightedBackends(11)
-	const (
-		c      = chash.DefaultLoadFactor
-		places = 64
-		enders = 4
-		most   = holders + places + enders
-	)
-	rounds := 300
+	const c = chash.DefaultLoadFactor
+	rounds := 600
 	if testing.Short() {
-		rounds = 100
+		rounds = 200
+	}
+	weighted, weights, healthy := weightedBackends(11)
+	equal, ones := chash.Named(manyNames("b", 80)...), map[string]uint32{}
+	for i := range equal {
+		ones[equal[i].Name] = 1
+	}
+	tests := []struct {
+		name     string
+		backends []chash.Backend[string]
+		weights  map[string]uint32
+		healthy  int64
+		keys     uint64
+		wait     bool
+	}{
+		{"weighted backends", weighted, weights, healthy, 1000, true},
+		{"a lock", equal, ones, 80, 1000, true},
+		{"a lock, one key", equal, ones, 80, 1, false},
 	}
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		s := build(backends)
-		flight := make(chan *chash.Lease[string], places)
-		var ending sync.WaitGroup
-		for range enders {
-			ending.Add(1)
-			go func() {
-				defer ending.Done()
-				for lease := range flight {
-					loads := s.Loads()
-					for name, load := range loads {
-						if bound := boundOf(c, most, weights[name], healthy); load > bound {
-							t.Errorf("load of %q = %d, want %d at most", name, load, bound)
-						}
-					}
-					lease.Release()
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				s := build(test.backends)
+				bounds, counts := map[string]int64{}, map[string]*atomic.Int64{}
+				for name, weight := range test.weights {
+					bounds[name] = boundOf(c, holders, weight, test.healthy)
+					counts[name] = new(atomic.Int64)
 				}
-			}()
+				tokens := make(chan struct{}, 8)
+				var beyond atomic.Int64
+				together(holders, func(i int) int {
+					key := zipf(rand.New(rand.NewPCG(uint64(i), 4)), test.keys)
+					for range rounds {
+						lease := acquire(t, s, key())
+						count := counts[lease.Value]
+						if count.Add(1) > bounds[lease.Value] {
+							beyond.Add(1)
+						}
+						if test.wait {
+							tokens <- struct{}{}
+							<-tokens
+						}
+						count.Add(-1)
+						lease.Release()
+					}
+					return 0
+				})
+				if got := beyond.Load(); got != 0 {
+					t.Errorf("leases beyond their backend's bound = %d, want 0", got)
+				}
+				checkLoads(t, s, nil)
+			})
 		}
-		together(holders, func(i int) int {
-			key := zipf(rand.New(rand.NewPCG(uint64(i), 4)), 1000)
-			for range rounds {
-				flight <- acquire(t, s, key())
-			}
-			return 0
-		})
-		close(flight)
-		ending.Wait()
-		checkLoads(t, s, nil)
 	})
 }
 
@@ -1053,6 +1192,52 @@ func TestAcquire_WhileAllChanges(t *testing.T) {
 			t.Errorf("counters in the end = %d, want %d", got, want)
 		}
 	})
+}
+
+// TestAcquire_OutdatedTotal: an Acquire that begins again goes by the total of
+// now. With that of before it would find no room on a backend that got leases
+// meanwhile, again and again.
+func TestAcquire_OutdatedTotal(t *testing.T) {
+	for _, kind := range structures {
+		t.Run(kind.name, func(t *testing.T) {
+			gates := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+			reached := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+			var calls atomic.Int64
+			made, err := kind.make(chash.Named("a", "b"), chash.WithHash(func(key string) uint64 {
+				if key == "slow" {
+					if at := calls.Add(1) - 1; at < 2 {
+						close(reached[at])
+						<-gates[at]
+					}
+				}
+				return xxhash.Sum64String(key)
+			}))
+			require.NoError(t, err)
+			s := made.(bounded)
+			acquire(t, s, "key").Release()
+			done := make(chan error)
+			go func() {
+				lease, err := s.Acquire("slow")
+				lease.Release()
+				done <- err
+			}()
+			<-reached[0]
+			require.NoError(t, s.Set(chash.Named("c")))
+			close(gates[0])
+			<-reached[1] // it is counted in, and begins again
+			var leases []*chash.Lease[string]
+			for range 30 {
+				leases = append(leases, acquire(t, s, "key"))
+			}
+			close(gates[1])
+			require.NoError(t, <-done)
+			checkLoads(t, s, map[string]int64{"c": 30})
+			for _, lease := range leases {
+				lease.Release()
+			}
+			checkLoads(t, s, nil)
+		})
+	}
 }
 
 // The benchmarks hold a key's leases against the lookup that they begin with.
