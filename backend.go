@@ -45,7 +45,9 @@ const (
 
 	// Unhealthy backends keep their placement, but each lookup that lands there
 	// goes on to the next healthy backend in the key's order of preference. No
-	// other key moves, nothing is rebuilt, and the keys return with the health.
+	// other key moves, nothing is rebuilt, and the keys return with the health. To
+	// add a backend whose health is not known yet, prefer Draining: added Unhealthy
+	// it takes its place at once, and its keys move twice.
 	Unhealthy
 
 	// Draining backends have given their placement up, as if they were removed,

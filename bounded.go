@@ -68,14 +68,15 @@ func (l *Lease[T]) Release() {
 	l.tally.total.n.Add(-1)
 }
 
-// Acquire returns a lease on the first healthy backend, in the key's order of
-// preference, whose load is below its bound, and counts it in until Release. The
-// load is the number of its leases in flight. The bound is
+// Acquire returns a lease on the backend of the first healthy placement, in the
+// key's order of preference, whose load is below its bound, and counts it in until
+// Release. The load is the number of its leases in flight. The bound is
 //
-//	ceil(c * (total in flight + 1) * weight / sum of the weights of what is healthy)
+//	ceil(c * (total in flight + 1) * weight / sum of weights)
 //
-// with the c of WithLoadFactor and the weight of the backend itself. It is
-// computed with float64. So a key goes where Get sends it as long as there is
+// with the c of WithLoadFactor, the weight of that backend itself, and the sum over
+// the healthy placements, each with the weight of the backend that lookups return
+// there. It is computed with float64. So a key goes where Get sends it as long as there is
 // room, what overflows goes to the same next backend each time, and with one
 // healthy backend or more there always is room. On an empty structure the error
 // is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends.

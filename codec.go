@@ -121,7 +121,8 @@ func appendText[S string | []byte](data []byte, text S) []byte {
 // that the data describe.
 //
 // The options are in the data; one that is given must be the same, else the error
-// is ErrOptionsDiffer. So WithTableSize bounds the memory that data of unknown
+// is ErrOptionsDiffer, also where it would not be valid. So WithTableSize bounds the
+// memory that data of unknown
 // origin can ask for. WithHash must be given where the structure had it, with the
 // same function. Data that Marshal has not written are ErrCorrupt.
 //
@@ -157,8 +158,8 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 // that the data describe: up to MaxRingPoints points.
 //
 // The options are in the data; one that is given must be the same, else the error
-// is ErrOptionsDiffer. WithHash must be given where the structure had it, with the
-// same function. Data that Marshal has not written are ErrCorrupt.
+// is ErrOptionsDiffer, also where it would not be valid. WithHash must be given
+// where the structure had it, with the same function. Data that Marshal has not written are ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
 // encode had returned, which is a part of data, and empty where there was no

@@ -161,7 +161,7 @@ var sentinels = map[string]error{
 	"ErrRingTooLarge":      chash.ErrRingTooLarge,
 	"ErrNilHash":           chash.ErrNilHash,
 	"ErrSeedAndHash":       chash.ErrSeedAndHash,
-	"ErrTableDiffers":      chash.ErrTableDiffers,
+	"ErrExportDiffers":     chash.ErrExportDiffers,
 	"ErrCorrupt":           chash.ErrCorrupt,
 	"ErrOptionsDiffer":     chash.ErrOptionsDiffer,
 	"ErrIncomparable":      chash.ErrIncomparable,

@@ -12,7 +12,7 @@ import (
 // backend that owns it, as Owner has it: that of the slot's placement which
 // outranks the others, whatever its health. So the table changes with a change of
 // the membership only, and a program that reads it must know itself what is
-// healthy. An empty table has no slots.
+// healthy. Without a backend that is not draining, nothing is appended.
 //
 // A key belongs to the slot of its hash modulo the number of slots; see GetHash.
 // Draining backends have an index, but no slot. To have the table and Backends of
@@ -29,16 +29,16 @@ func (m *Maglev[T]) AppendTable(dst []uint32) []uint32 {
 }
 
 // CheckTable returns nil if the table is what AppendTable appends, and an
-// ErrTableDiffers that names the first slot that differs if not. It takes time
+// ErrExportDiffers that names the first slot that differs if not. It takes time
 // for each slot.
 func (m *Maglev[T]) CheckTable(table []uint32) error {
 	t, r := m.frozen()
 	if len(table) != int(t.n) {
-		return fmt.Errorf("%w: %d slots, want %d", ErrTableDiffers, len(table), t.n)
+		return fmt.Errorf("%w: %d slots, want %d", ErrExportDiffers, len(table), t.n)
 	}
 	for slot, got := range table {
 		if want := uint32(r.first(int(t.at(uint32(slot))))); got != want {
-			return fmt.Errorf("%w: slot %d is of %s, want %s", ErrTableDiffers, slot, r.describe(got), r.describe(want))
+			return fmt.Errorf("%w: slot %d is of %s, want %s", ErrExportDiffers, slot, r.describe(got), r.describe(want))
 		}
 	}
 	return nil
@@ -54,7 +54,8 @@ type Point struct {
 // Backends of the backend that owns it, as Owner has it: that of the point's
 // placement which outranks the others, whatever its health. So the points change
 // with a change of the membership only, and a program that reads them must know
-// itself what is healthy. An empty ring has no points.
+// itself what is healthy. Without a backend that is not draining, nothing is
+// appended.
 //
 // A hash belongs to the first point whose position is at or after it, and after
 // the last one to the first of all; see GetHash. Draining backends have an index,
@@ -72,18 +73,18 @@ func (r *Ring[T]) AppendPoints(dst []Point) []Point {
 }
 
 // CheckPoints returns nil if the points are what AppendPoints appends, and an
-// ErrTableDiffers that names the first point that differs if not. It takes time
+// ErrExportDiffers that names the first point that differs if not. It takes time
 // for each point.
 func (r *Ring[T]) CheckPoints(points []Point) error {
 	l, members := r.frozen()
 	if len(points) != int(l.n) {
-		return fmt.Errorf("%w: %d points, want %d", ErrTableDiffers, len(points), l.n)
+		return fmt.Errorf("%w: %d points, want %d", ErrExportDiffers, len(points), l.n)
 	}
 	i := 0
 	for position, owner := range l.all() {
 		got, want := points[i], Point{position, uint32(members.first(int(owner)))}
 		if got != want {
-			return fmt.Errorf("%w: point %d is at %#016x of %s, want %#016x of %s", ErrTableDiffers, i,
+			return fmt.Errorf("%w: point %d is at %#016x of %s, want %#016x of %s", ErrExportDiffers, i,
 				got.Position, members.describe(got.Backend), want.Position, members.describe(want.Backend))
 		}
 		i++

@@ -48,7 +48,7 @@ func TestAppendTable(t *testing.T) {
 
 	require.NoError(t, m.Remove("a")) // moves no key, but indices
 	require.Equal(t, table[0]-1, m.AppendTable(nil)[0])
-	require.ErrorIs(t, m.CheckTable(table), chash.ErrTableDiffers)
+	require.ErrorIs(t, m.CheckTable(table), chash.ErrExportDiffers)
 }
 
 func TestAppendPoints(t *testing.T) {
@@ -82,7 +82,7 @@ func TestAppendPoints(t *testing.T) {
 	require.NoError(t, r.CheckPoints(points))
 
 	require.NoError(t, r.Remove("a"))
-	require.ErrorIs(t, r.CheckPoints(points), chash.ErrTableDiffers)
+	require.ErrorIs(t, r.CheckPoints(points), chash.ErrExportDiffers)
 }
 
 // Points at one position come in the order in which lookups prefer them.
@@ -94,7 +94,7 @@ func TestAppendPoints_Ties(t *testing.T) {
 	want := []chash.Point{{1, 1}, {5, 0}, {5, 1}, {5, 2}, {9, 0}, {9, 2}}
 	require.Equal(t, want, r.AppendPoints(nil))
 	require.NoError(t, r.CheckPoints(want))
-	require.ErrorIs(t, r.CheckPoints([]chash.Point{{1, 1}, {5, 1}, {5, 0}, {5, 2}, {9, 0}, {9, 2}}), chash.ErrTableDiffers)
+	require.ErrorIs(t, r.CheckPoints([]chash.Point{{1, 1}, {5, 1}, {5, 0}, {5, 2}, {9, 0}, {9, 2}}), chash.ErrExportDiffers)
 }
 
 // A program that has only the exported table finds the owner of every key.
@@ -136,16 +136,16 @@ func TestCheckTable(t *testing.T) {
 		for i := slot; i < len(wrong); i++ { // it is the first of many
 			wrong[i] = (wrong[i] + 1) % 3
 		}
-		checkError(t, "CheckTable", m.CheckTable(wrong), chash.ErrTableDiffers,
+		checkError(t, "CheckTable", m.CheckTable(wrong), chash.ErrExportDiffers,
 			fmt.Sprintf("slot %d is of %s, want %s", slot, name(wrong[slot]), name(right[slot])))
 	}
 	wrong := slices.Clone(right)
 	wrong[4] = 3
-	checkError(t, "CheckTable", m.CheckTable(wrong), chash.ErrTableDiffers, "slot 4 is of backend 3 of 3, want")
+	checkError(t, "CheckTable", m.CheckTable(wrong), chash.ErrExportDiffers, "slot 4 is of backend 3 of 3, want")
 	wrong[4] = ^uint32(0)
-	checkError(t, "CheckTable", m.CheckTable(wrong), chash.ErrTableDiffers, "slot 4 is of backend 4294967295 of 3, want")
+	checkError(t, "CheckTable", m.CheckTable(wrong), chash.ErrExportDiffers, "slot 4 is of backend 4294967295 of 3, want")
 	for _, table := range [][]uint32{nil, right[:12], append(right, 0)} {
-		checkError(t, "CheckTable", m.CheckTable(table), chash.ErrTableDiffers, fmt.Sprintf("%d slots, want 13", len(table)))
+		checkError(t, "CheckTable", m.CheckTable(table), chash.ErrExportDiffers, fmt.Sprintf("%d slots, want 13", len(table)))
 	}
 }
 
@@ -164,13 +164,13 @@ func TestCheckPoints(t *testing.T) {
 			for j := i; j < len(wrong); j++ {
 				change(&wrong[j])
 			}
-			checkError(t, "CheckPoints", r.CheckPoints(wrong), chash.ErrTableDiffers,
+			checkError(t, "CheckPoints", r.CheckPoints(wrong), chash.ErrExportDiffers,
 				fmt.Sprintf("point %d is at 0x%016x of backend %d", i, wrong[i].Position, wrong[i].Backend),
 				fmt.Sprintf("want 0x%016x of backend %d", right[i].Position, right[i].Backend))
 		}
 	}
 	for _, points := range [][]chash.Point{nil, right[:8], append(right, chash.Point{})} {
-		checkError(t, "CheckPoints", r.CheckPoints(points), chash.ErrTableDiffers, fmt.Sprintf("%d points, want 9", len(points)))
+		checkError(t, "CheckPoints", r.CheckPoints(points), chash.ErrExportDiffers, fmt.Sprintf("%d points, want 9", len(points)))
 	}
 }
 
@@ -181,13 +181,13 @@ func TestAppendTable_Empty(t *testing.T) {
 		require.Empty(t, m.AppendTable(nil))
 		require.Equal(t, []uint32{1}, m.AppendTable([]uint32{1}))
 		require.NoError(t, m.CheckTable(nil))
-		require.ErrorIs(t, m.CheckTable(make([]uint32, 65537)), chash.ErrTableDiffers)
+		require.ErrorIs(t, m.CheckTable(make([]uint32, 65537)), chash.ErrExportDiffers)
 		r, err := chash.NewRing(backends)
 		require.NoError(t, err)
 		require.Empty(t, r.AppendPoints(nil))
 		require.Equal(t, []chash.Point{{}}, r.AppendPoints([]chash.Point{{}}))
 		require.NoError(t, r.CheckPoints(nil))
-		require.ErrorIs(t, r.CheckPoints([]chash.Point{{}}), chash.ErrTableDiffers)
+		require.ErrorIs(t, r.CheckPoints([]chash.Point{{}}), chash.ErrExportDiffers)
 	}
 }
 

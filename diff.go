@@ -18,23 +18,24 @@ import (
 // that do not write to it.
 type Diff struct {
 	// Moved is the share of the key space that changes its backend, from 0 to 1.
-	Moved float64
+	Moved float64 `json:"moved"`
 
 	// Least is the share that no scheme could have left in place, given how much
 	// each backend has before and after: what the growing ones gain together. On
 	// a ring of which backends only come, or only go, it is equal to Moved.
-	Least float64
+	Least float64 `json:"least"`
 
 	// Flows has what moves, for each pair of backends between which anything
 	// does, sorted by From and then by To.
-	Flows []Flow
+	Flows []Flow `json:"flows"`
 }
 
 // A Flow is what one backend loses to another.
 type Flow struct {
-	From, To string  // names, empty for nobody; never the same
-	Count    Count   // slots of a table, positions on a ring; never 0
-	Share    float64 // the same as a share of the key space
+	From  string  `json:"from"`  // a name, empty for nobody
+	To    string  `json:"to"`    // likewise, and never the same
+	Count Count   `json:"count"` // slots of a table, positions on a ring; never 0
+	Share float64 `json:"share"` // the same as a share of the key space
 }
 
 // A Count is an exact number of slots or of positions on a ring: Hi * 2^64 + Lo.
@@ -50,6 +51,18 @@ func (c Count) String() string {
 
 // MarshalText returns the number in decimal, which is how it appears in JSON.
 func (c Count) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads what MarshalText writes. Any other text is ErrCorrupt.
+func (c *Count) UnmarshalText(text []byte) error {
+	n, ok := new(big.Int).SetString(string(text), 10)
+	if !ok || n.Sign() < 0 || n.BitLen() > 128 {
+		return fmt.Errorf("%w: %q is not a count", ErrCorrupt, text)
+	}
+	hi := new(big.Int).Rsh(n, 64)
+	lo := n.Sub(n, new(big.Int).Lsh(hi, 64))
+	*c = Count{hi.Uint64(), lo.Uint64()}
+	return nil
+}
 
 func (c Count) add(d Count) Count {
 	lo, carry := bits.Add64(c.Lo, d.Lo, 0)
@@ -84,8 +97,8 @@ func (c Count) float() float64 { return float64(c.Hi)*(1<<64) + float64(c.Lo) }
 //
 // The error is ErrIncomparable for different table sizes or seeds, if one of the
 // two has a hash function of the caller's and the other has not, or if they have
-// such functions and these differ in any of a few keys. It takes time for each
-// slot, and the read lock of each table only while it copies its names.
+// such functions and these differ in any of a few keys, and for nil. It takes time
+// for each slot, and the read lock of each table only while it copies its names.
 func (m *Maglev[T]) Diff(next *Maglev[T]) (Diff, error) {
 	if next == nil {
 		return Diff{}, errNothingNext

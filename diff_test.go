@@ -2,6 +2,7 @@ package chash_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -481,4 +482,31 @@ func TestCount_String(t *testing.T) {
 			t.Errorf("Count{%d, %d}.String() = %s, want %s", c.Hi, c.Lo, got, want)
 		}
 	}
+}
+
+func TestCount_Text(t *testing.T) {
+	for _, c := range []chash.Count{{}, {Lo: 7}, {Lo: math.MaxUint64}, {Hi: 1}, {Hi: math.MaxUint64, Lo: 5}} {
+		text, err := c.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, c.String(), string(text))
+		var back chash.Count
+		require.NoError(t, back.UnmarshalText(text))
+		require.Equal(t, c, back)
+	}
+	for _, text := range []string{"", "-1", "x", "1.5", "0x10", "340282366920938463463374607431768211456"} {
+		c := chash.Count{Lo: 3}
+		require.ErrorIs(t, c.UnmarshalText([]byte(text)), chash.ErrCorrupt, "%q", text)
+		require.Equal(t, chash.Count{Lo: 3}, c)
+	}
+}
+
+// Positions and counts are more than a JSON number holds in many a language, so
+// they are strings.
+func TestDiff_JSON(t *testing.T) {
+	data, err := json.Marshal(chash.Diff{Moved: 1, Least: 0.5, Flows: []chash.Flow{{From: "", To: "a", Count: chash.Count{Hi: 1}, Share: 1}}})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"moved":1,"least":0.5,"flows":[{"from":"","to":"a","count":"18446744073709551616","share":1}]}`, string(data))
+	data, err = json.Marshal(chash.Move{Range: chash.Range{Start: 1 << 63, End: 0}, From: "a", To: "b"})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"start":"9223372036854775808","end":"0","from":"a","to":"b"}`, string(data))
 }

@@ -25,8 +25,10 @@
 // # Maglev or Ring
 //
 // There are two structures, [Maglev] and [Ring]. They hold the same backends,
-// answer the same calls and return the same errors, so that a service changes
-// from one to the other by calling the other constructor.
+// answer the same calls for lookups, changes, leases and statistics, and return the
+// same errors, so that a service changes from one to the other by calling the other
+// constructor. Only what describes slots or points is of one alone: AppendTable of
+// a Maglev; Ranges, Holders, Position and AppendPoints of a Ring.
 //
 //	             Maglev                          Ring
 //

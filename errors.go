@@ -2,9 +2,10 @@ package chash
 
 import "errors"
 
-// Every error that this package returns is one of these, found with errors.Is.
-// Calls that change the membership wrap it with the name or the number that
-// was wrong; lookups return it bare. A call that fails changes nothing.
+// Every error of this package's own is one of these, found with errors.Is; Marshal,
+// UnmarshalMaglev and UnmarshalRing also wrap what encode and decode return.
+// Lookups and Owner return it bare, all other calls wrap it with the name or the
+// number that was wrong. A call that fails changes nothing.
 var (
 	// ErrNoBackends is returned by lookups on an empty structure: add a backend.
 	ErrNoBackends = errors.New("chash: no backends")
@@ -62,13 +63,13 @@ var (
 	// is not a number above 1.
 	ErrInvalidLoadFactor = errors.New("chash: invalid load factor")
 
-	// ErrTableDiffers is returned by CheckTable and CheckPoints for a table that is
+	// ErrExportDiffers is returned by CheckTable and CheckPoints for a table that is
 	// not the structure's. Its text names the first slot or point that differs.
-	ErrTableDiffers = errors.New("chash: table differs")
+	ErrExportDiffers = errors.New("chash: exported slots or points differ")
 
 	// ErrCorrupt is returned by UnmarshalMaglev and UnmarshalRing for data that
 	// Marshal did not write for such a structure: damaged, cut short, foreign, or of
-	// a later version of the format.
+	// a later version of the format; and by UnmarshalText of Count.
 	ErrCorrupt = errors.New("chash: corrupt data")
 
 	// ErrOptionsDiffer is returned by UnmarshalMaglev and UnmarshalRing for an
@@ -78,7 +79,7 @@ var (
 	ErrOptionsDiffer = errors.New("chash: options differ")
 
 	// ErrIncomparable is returned by Diff for two structures that place keys
-	// differently whatever their backends are: give them the same table size, seed
-	// and hash function.
+	// differently whatever their backends are, and for nil: give them the same table
+	// size, seed and hash function.
 	ErrIncomparable = errors.New("chash: structures cannot be compared")
 )

@@ -149,7 +149,7 @@ func ExampleMaglev_CheckTable() {
 	fmt.Println(table.CheckTable(slots))
 	// Output:
 	// <nil>
-	// chash: table differs: slot 4 is of backend 2, "c", want backend 0, "a"
+	// chash: exported slots or points differ: slot 4 is of backend 2, "c", want backend 0, "a"
 }
 
 func ExampleRing_AppendPoints() {
@@ -187,7 +187,7 @@ func ExampleRing_CheckPoints() {
 	fmt.Println(ring.CheckPoints(slices.Delete(points, 7, 8)))
 	// Output:
 	// <nil>
-	// chash: table differs: 479 points, want 480
+	// chash: exported slots or points differ: 479 points, want 480
 }
 
 // The table is chosen for the most backends that there will ever be.
@@ -197,6 +197,6 @@ func ExampleTableSize() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(size, table.Stats().Owners)
+	fmt.Println(size, table.Stats().Size)
 	// Output: 100003 100003
 }

@@ -112,7 +112,7 @@ func ExampleMaglev_Stats() {
 	expvar.Publish("backends", expvar.Func(func() any { return table.Stats() }))
 	stats := table.Stats()
 	fmt.Println(stats.Backends, "backends,", stats.Healthy, "healthy")
-	fmt.Printf("shares from %.4f to %.4f of the ideal\n", stats.MinShare, stats.MaxShare)
+	fmt.Printf("shares from %.4f to %.4f of the ideal\n", stats.MinShareRatio, stats.MaxShareRatio)
 	// Output:
 	// 3 backends, 3 healthy
 	// shares from 1.0000 to 1.0000 of the ideal

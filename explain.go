@@ -54,6 +54,8 @@ func (c *core[T, L]) Explain(key string) Explanation {
 		Key:  key,
 		Hash: hex.EncodeToString(s.layout.digest(key)),
 		Home: -1,
+
+		Probes: []Probe{},
 	}
 	if s.owners.n == 0 {
 		e.Err = s.empty

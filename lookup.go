@@ -94,11 +94,13 @@ func (s *snapshot[T, L]) fail() (T, error) {
 	return zero, s.empty
 }
 
-// GetN returns the values of the first n distinct healthy placements in the
-// key's order of preference: of all where there are fewer, and of none, without
-// an error, for an n of 0 or below. The first is that of Get. On an empty
-// structure the error is ErrNoBackends, without a healthy backend it is
-// ErrNoHealthyBackends. The slice is the caller's.
+// GetN returns the values of the first n distinct healthy placements in the key's
+// order of preference, of all where there are fewer; the first is that of Get. For
+// an n of 0 or below it returns nothing and no error, whatever the backends are.
+// Otherwise, on an empty structure the error is ErrNoBackends, without a healthy
+// backend it is ErrNoHealthyBackends. It costs a read for each slot or point met
+// and one allocation, with room for no more than there are; the slice is the
+// caller's.
 func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
 	s := c.current.Load()
 	switch {
@@ -140,7 +142,8 @@ func (s *snapshot[T, L]) appendN(dst []T, key string, n int) []T {
 // Candidates returns the values of all healthy placements in the key's order of
 // preference, the order of GetN, for retries and for rules of the caller's own.
 // Each is found when it is asked for. The sequence can be used again; each use
-// sees the state of its beginning, and yields nothing without a healthy backend.
+// sees the state of its beginning, and yields nothing without a healthy backend. It
+// costs a read for each slot or point met.
 // A range over it allocates nothing for the first 32.
 func (c *core[T, L]) Candidates(key string) iter.Seq[T] {
 	return func(yield func(T) bool) { c.candidates(key, yield) }

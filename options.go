@@ -1,9 +1,11 @@
 package chash
 
-// A MaglevOption sets something of a [Maglev]. A nil option sets nothing.
+// A MaglevOption sets something of a [Maglev]. A nil option sets nothing, and of
+// several that set the same the last one counts.
 type MaglevOption interface{ setMaglev(*config) }
 
-// A RingOption sets something of a [Ring]. A nil option sets nothing.
+// A RingOption sets something of a [Ring]. A nil option sets nothing, and of
+// several that set the same the last one counts.
 type RingOption interface{ setRing(*config) }
 
 // An Option sets something that a [Maglev] and a [Ring] have in common.
@@ -32,7 +34,7 @@ func WithReplicas(n int) RingOption {
 // that tiers which use the same names do not send the same keys to the same
 // place. Seed 0 is the default and is the same as no seed. A seed is no defence
 // against an adversary who can make xxHash64 collide: use WithHash with a keyed
-// hash for that. Together with WithHash it is ErrSeedAndHash.
+// hash for that. A seed other than 0 together with WithHash is ErrSeedAndHash.
 func WithSeed(seed uint64) Option {
 	return option(func(c *config) { c.seed = seed })
 }

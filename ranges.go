@@ -11,7 +11,10 @@ import (
 // 0 stands for 2^64. Start is below End, so that a stretch of the ring that goes
 // on past position 2^64-1 is two ranges. The zero value is the whole ring; a Range
 // may be copied and compared with ==.
-type Range struct{ Start, End uint64 }
+type Range struct {
+	Start uint64 `json:"start,string"`
+	End   uint64 `json:"end,string"`
+}
 
 // Contains reports whether a position, of Position or given to GetHash, is in the
 // range.
@@ -41,7 +44,8 @@ func (r Range) String() string {
 // same.
 type Move struct {
 	Range
-	From, To string
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 // String returns the range and both names.
@@ -137,8 +141,8 @@ type RingDiff struct {
 //
 // The error is ErrIncomparable for different seeds, if one of the two has a hash
 // function of the caller's and the other has not, or if they have such functions
-// and these differ in any of a few keys. The numbers of replicas may differ. It
-// takes time for each point, and the read lock of each ring only while it copies
+// and these differ in any of a few keys, and for nil. The numbers of replicas may
+// differ. It takes time for each point, and the read lock of each ring only while it copies
 // its names.
 func (r *Ring[T]) Diff(next *Ring[T]) (RingDiff, error) {
 	if next == nil {

@@ -51,6 +51,6 @@ func TestTableSize_Shares(t *testing.T) {
 		m, err := chash.NewMaglev(numbered("b", n), chash.WithTableSize(chash.TableSize(n)))
 		require.NoError(t, err)
 		stats := m.Stats()
-		require.LessOrEqual(t, stats.MaxShare-stats.MinShare, 0.0101, "%d backends", n)
+		require.LessOrEqual(t, stats.MaxShareRatio-stats.MinShareRatio, 0.0101, "%d backends", n)
 	}
 }

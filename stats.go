@@ -9,21 +9,21 @@ type Stats struct {
 	Unhealthy  int `json:"unhealthy"`
 	Draining   int `json:"draining"`
 	Placements int `json:"placements"` // distinct hash keys, draining backends not counted
-	Owners     int `json:"owners"`     // slots of a table, points of a ring; 0 without a placement
+	Size       int `json:"size"`       // slots of a table, points of a ring; 0 without a placement
 
-	// MinShare and MaxShare are the smallest and the largest share of a placement
-	// in the key space, by its ideal one, which is by weight: 1 is perfect. Both
-	// are 0 without a placement.
-	MinShare float64 `json:"min_share"`
-	MaxShare float64 `json:"max_share"`
+	// MinShareRatio and MaxShareRatio are the smallest and the largest share of a
+	// placement in the key space, divided by its ideal one, which is by weight: 1 is
+	// perfect. Both are 0 without a placement.
+	MinShareRatio float64 `json:"min_share_ratio"`
+	MaxShareRatio float64 `json:"max_share_ratio"`
 
-	// Rebuilds is how often owners were laid out, a clone's origin included;
+	// Rebuilds is how often slots or points were laid out, a clone's origin included;
 	// LastRebuild is how long the last time took, 0 before it.
 	Rebuilds    uint64        `json:"rebuilds"`
 	LastRebuild time.Duration `json:"last_rebuild_ns"`
 
-	// Fallbacks estimates how many owners Get, GetBytes and GetHash have passed
-	// over since the structure was made, because they were unhealthy. It is
+	// Fallbacks estimates how many slots or points Get, GetBytes and GetHash have
+	// passed over since the structure was made, because they were unhealthy. It is
 	// extrapolated from one key in 64, chosen by its hash.
 	Fallbacks uint64 `json:"fallbacks"`
 
@@ -44,7 +44,7 @@ func (c *core[T, L]) Stats() Stats {
 	stats := Stats{
 		Backends:    len(c.roster.members),
 		Placements:  len(c.roster.placements),
-		Owners:      int(s.owners.n),
+		Size:        int(s.owners.n),
 		Rebuilds:    c.rebuilds,
 		LastRebuild: c.lastTime,
 		Fallbacks:   c.fallbacks.Load(),
@@ -62,7 +62,7 @@ func (c *core[T, L]) Stats() Stats {
 		}
 	}
 	_, spread := s.layout.spread()
-	stats.MinShare, stats.MaxShare = extremes(spread, c.roster.placements)
+	stats.MinShareRatio, stats.MaxShareRatio = extremes(spread, c.roster.placements)
 	return stats
 }
 
@@ -95,7 +95,8 @@ func (c *core[T, L]) Shares() []Share {
 
 // Owner returns the backend to whose placement the key belongs, whatever its
 // health: the one that outranks the others of the placement, heaviest first and
-// then by name. A writer compares it with what Get returns to refuse a fallback.
+// then by name. A writer compares its Value with what Get returns to refuse a
+// fallback, be it to another placement or to a lighter backend of the same one.
 // Without a backend the error is ErrNoBackends, with none but draining ones it is
 // ErrNoHealthyBackends. It takes the read lock, so that it waits for a rebuild
 // under way.

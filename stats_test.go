@@ -70,14 +70,14 @@ func TestStats_Counts(t *testing.T) {
 	})
 }
 
-func TestStats_Owners(t *testing.T) {
+func TestStats_Size(t *testing.T) {
 	m, err := chash.NewMaglev(chash.Named("a", "b"), chash.WithTableSize(13))
 	require.NoError(t, err)
-	require.Equal(t, 13, m.Stats().Owners)
+	require.Equal(t, 13, m.Stats().Size)
 	r, err := chash.NewRing(chash.Named("a", "b"), chash.WithReplicas(5))
 	require.NoError(t, err)
 	require.NoError(t, r.SetWeight("b", 3))
-	require.Equal(t, 20, r.Stats().Owners)
+	require.Equal(t, 20, r.Stats().Size)
 }
 
 // The extremes are those of the shares by their ideals.
@@ -93,10 +93,10 @@ func TestStats_MinAndMaxShare(t *testing.T) {
 			least, most = min(least, ratio), max(most, ratio)
 		}
 		got := s.Stats()
-		require.InDelta(t, least, got.MinShare, 1e-12)
-		require.InDelta(t, most, got.MaxShare, 1e-12)
-		require.Less(t, got.MinShare, 1.0)
-		require.Greater(t, got.MaxShare, 1.0)
+		require.InDelta(t, least, got.MinShareRatio, 1e-12)
+		require.InDelta(t, most, got.MaxShareRatio, 1e-12)
+		require.Less(t, got.MinShareRatio, 1.0)
+		require.Greater(t, got.MaxShareRatio, 1.0)
 	})
 }
 
@@ -386,7 +386,7 @@ func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
 				counts[b.Name] = uint64(b.Weight) * chash.DefaultReplicas
 			}
 		}
-		owners := uint64(s.Stats().Owners)
+		owners := uint64(s.Stats().Size)
 		rng := rand.New(rand.NewPCG(3, 4))
 		seen := map[bool]int{}
 		check := func() {

@@ -11,8 +11,12 @@ package chashprom
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -28,8 +32,18 @@ type Structure interface {
 	LiveFingerprint() uint64
 }
 
-// ErrExists is returned by Add for a name that the collector has.
-var ErrExists = errors.New("chashprom: structure exists")
+// Errors of Add, found with errors.Is.
+var (
+	// ErrExists is returned for a name that the collector has.
+	ErrExists = errors.New("chashprom: structure exists")
+
+	// ErrInvalidName is returned for a name that is not valid UTF-8, which a label
+	// must be.
+	ErrInvalidName = errors.New("chashprom: name is not valid UTF-8")
+
+	// ErrNilStructure is returned for nil.
+	ErrNilStructure = errors.New("chashprom: structure is nil")
+)
 
 // A Collector is a prometheus.Collector of structures, to be registered once.
 // Make one with New; it is safe for concurrent use by multiple goroutines and must
@@ -41,25 +55,35 @@ type Collector struct {
 	structures map[string]Structure
 }
 
-// An Option sets something of a Collector.
+// An Option sets something of a Collector. A nil option sets nothing.
 type Option func(*Collector)
 
-// PerBackend also exports the share and the leases in flight of each backend, with
-// a label "backend": as many series more as there are backends, times two.
+// PerBackend also exports the share of the key space and the leases in flight of
+// each backend, with a label "backend": as many series more as there are backends,
+// times two. Of backends that were removed with leases in flight, it exports those.
+// A name that is not valid UTF-8, as a label must be, appears quoted as in Go.
 func PerBackend() Option { return func(c *Collector) { c.perBackend = true } }
 
 // New returns a collector without structures.
 func New(opts ...Option) *Collector {
 	c := &Collector{structures: make(map[string]Structure)}
 	for _, opt := range opts {
-		opt(c)
+		if opt != nil {
+			opt(c)
+		}
 	}
 	return c
 }
 
-// Add exports a structure under a name, from the next scrape on. The error is
-// ErrExists.
+// Add exports a structure under a name, from the next scrape on. The errors are
+// ErrExists, ErrInvalidName and ErrNilStructure.
 func (c *Collector) Add(name string, s Structure) error {
+	if v := reflect.ValueOf(s); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("%w: %q", ErrNilStructure, name)
+	}
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("%w: %q", ErrInvalidName, name)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, found := c.structures[name]; found {
@@ -104,12 +128,12 @@ var (
 	metrics = []metric{
 		{newDesc("placements", "Distinct hash keys of the backends that are not draining."), prometheus.GaugeValue,
 			func(r *reading) float64 { return float64(r.Placements) }},
-		{newDesc("owners", "Slots of the table or points of the ring; 0 without a placement."), prometheus.GaugeValue,
-			func(r *reading) float64 { return float64(r.Owners) }},
+		{newDesc("size", "Slots of the table or points of the ring; 0 without a placement."), prometheus.GaugeValue,
+			func(r *reading) float64 { return float64(r.Size) }},
 		{newDesc("share_min_ratio", "Smallest share of a placement in the key space, by its ideal one."), prometheus.GaugeValue,
-			func(r *reading) float64 { return r.MinShare }},
+			func(r *reading) float64 { return r.MinShareRatio }},
 		{newDesc("share_max_ratio", "Largest share of a placement in the key space, by its ideal one."), prometheus.GaugeValue,
-			func(r *reading) float64 { return r.MaxShare }},
+			func(r *reading) float64 { return r.MaxShareRatio }},
 		{newDesc("rebuilds_total", "How often slots or points were laid out."), prometheus.CounterValue,
 			func(r *reading) float64 { return float64(r.Rebuilds) }},
 		{newDesc("last_rebuild_seconds", "How long that took the last time."), prometheus.GaugeValue,
@@ -173,8 +197,21 @@ func (c *Collector) collect(ch chan<- prometheus.Metric, name string, s Structur
 	if !c.perBackend {
 		return
 	}
+	loads := maps.Clone(r.Loads)
 	for _, b := range s.Shares() {
-		gauge(share, b.Share, b.Name)
-		gauge(load, float64(r.Loads[b.Name]), b.Name)
+		gauge(share, b.Share, label(b.Name))
+		gauge(load, float64(loads[b.Name]), label(b.Name))
+		delete(loads, b.Name)
 	}
+	for name, n := range loads { // removed meanwhile
+		gauge(load, float64(n), label(name))
+	}
+}
+
+// label returns a backend's name as a label: itself, unless it is not valid UTF-8.
+func label(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strconv.Quote(name)
 }

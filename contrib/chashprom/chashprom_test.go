@@ -59,10 +59,10 @@ func TestCollector_Scrape(t *testing.T) {
 		`chash_backends{state="unhealthy",structure="table"} 1`,
 		`chash_backends{state="draining",structure="table"} 1`,
 		`chash_placements{structure="table"} 2`,
-		`chash_owners{structure="table"} 13`,
-		`chash_owners{structure="ring"} 3`,
-		fmt.Sprintf(`chash_share_min_ratio{structure="table"} %v`, stats.MinShare),
-		fmt.Sprintf(`chash_share_max_ratio{structure="table"} %v`, stats.MaxShare),
+		`chash_size{structure="table"} 13`,
+		`chash_size{structure="ring"} 3`,
+		fmt.Sprintf(`chash_share_min_ratio{structure="table"} %v`, stats.MinShareRatio),
+		fmt.Sprintf(`chash_share_max_ratio{structure="table"} %v`, stats.MaxShareRatio),
 		`chash_rebuilds_total{structure="table"} 2`,
 		`chash_rebuilds_total{structure="ring"} 1`,
 		fmt.Sprintf(`chash_last_rebuild_seconds{structure="table"} %v`, stats.LastRebuild.Seconds()),
@@ -165,4 +165,38 @@ func TestCollector_WhileOthersChange(t *testing.T) {
 		require.NoError(t, err)
 	}
 	wait.Wait()
+}
+
+// A label must be valid UTF-8, a name need not be.
+func TestCollector_NamesOfAnyBytes(t *testing.T) {
+	collector := chashprom.New(chashprom.PerBackend(), nil)
+	require.NoError(t, collector.Add("table", newTable(t, "a\xfe", "a\xff")))
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(collector))
+	_, err := registry.Gather()
+	require.NoError(t, err)
+	require.ErrorIs(t, collector.Add("\xff", newTable(t)), chashprom.ErrInvalidName)
+}
+
+func TestCollector_Nil(t *testing.T) {
+	collector := chashprom.New()
+	require.ErrorIs(t, collector.Add("nil", nil), chashprom.ErrNilStructure)
+	require.ErrorIs(t, collector.Add("nil", (*chash.Maglev[string])(nil)), chashprom.ErrNilStructure)
+	require.Zero(t, testutil.CollectAndCount(collector))
+}
+
+// Leases of a backend that was removed are still in flight.
+func TestCollector_RemovedWithLeases(t *testing.T) {
+	table := newTable(t, "a")
+	_, err := table.Acquire("key")
+	require.NoError(t, err)
+	require.NoError(t, table.Set(chash.Named("b")))
+	collector := chashprom.New(chashprom.PerBackend())
+	require.NoError(t, collector.Add("table", table))
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
+# HELP chash_backend_leases_in_flight Leases of Acquire that a backend has and that are not released.
+# TYPE chash_backend_leases_in_flight gauge
+chash_backend_leases_in_flight{backend="a",structure="table"} 1
+chash_backend_leases_in_flight{backend="b",structure="table"} 0
+`), "chash_backend_leases_in_flight"))
 }
