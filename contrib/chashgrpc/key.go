@@ -1,0 +1,33 @@
+package chashgrpc
+
+import (
+	"context"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+)
+
+type contextKey struct{}
+
+// WithKey returns a context that gives the RPCs made with it a key, before any
+// metadata does. Any string is a key, also the empty one. It stays in this process
+// and is not sent to the server.
+func WithKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, contextKey{}, key)
+}
+
+// keyOf returns the key of the RPC with that context and reports whether it has
+// one. The header may be empty.
+func keyOf(ctx context.Context, header string) (key string, found bool) {
+	if key, found = ctx.Value(contextKey{}).(string); found || header == "" {
+		return key, found
+	}
+	switch values := metadata.ValueFromOutgoingContext(ctx, header); len(values) {
+	case 0:
+		return "", false
+	case 1:
+		return values[0], true
+	default:
+		return strings.Join(values, ","), true
+	}
+}
