@@ -36,7 +36,11 @@ func (b builder) Name() string { return b.name }
 
 // ParseConfig parses and validates a configuration.
 func (b builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingConfig, error) {
-	return b.parse(text)
+	c, err := b.parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Build returns a balancer with this policy for a channel.

@@ -33,11 +33,12 @@
 // keeps the one it has, and without one RPCs fail with the reason. Whether the
 // servers fit the table or the ring shows only when they are known; if they do not,
 // the policy logs why, keeps the servers and the configuration that it has, and
-// asks for name resolution again.
+// asks for name resolution again. If it has none yet, RPCs fail with the reason,
+// also where another policy was in use before.
 //
-// A new seed, tableSize, replicas or loadFactor lays out a new table or ring, and
-// the RPCs then in flight no longer count towards the load. A new
-// requestHashHeader does not.
+// Another seed, tableSize, replicas or loadFactor lays out another table or ring,
+// for whose load the RPCs then in flight do not count. Another requestHashHeader
+// does not.
 //
 // # The key of an RPC
 //

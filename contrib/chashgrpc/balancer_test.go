@@ -1,0 +1,277 @@
+package chashgrpc_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashgrpc"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/serviceconfig"
+)
+
+func keyed(t testing.TB, key string) balancer.PickInfo {
+	return balancer.PickInfo{Ctx: chashgrpc.WithKey(t.Context(), key)}
+}
+
+func TestRebuilds(t *testing.T) {
+	forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {
+		addrs := addresses(6)
+		c := newChannel(t, policy, `{}`, endpointsAt(addrs[:4]...)...)
+		rebuilds := chashgrpc.Stats(c.policy).Rebuilds
+		same := func(step string) {
+			t.Helper()
+			require.Equal(t, rebuilds, chashgrpc.Stats(c.policy).Rebuilds, step)
+		}
+		once := func(step string) {
+			t.Helper()
+			rebuilds++
+			same(step)
+		}
+		c.connect()
+		same("four connections")
+		require.Equal(t, 4, chashgrpc.Stats(c.policy).Healthy)
+		c.conn(addrs[1]).become(connectivity.Idle)
+		same("a lost connection")
+		require.Equal(t, 3, chashgrpc.Stats(c.policy).Healthy)
+
+		endpoints := endpointsAt(addrs[3], addrs[2], addrs[1], addrs[0])
+		require.NoError(t, c.update(endpoints...))
+		same("another order")
+		endpoints = append(endpoints, endpointAt(addrs[0]), resolver.Endpoint{})
+		endpoints[0] = chashgrpc.SetWeight(endpoints[0], 1)
+		endpoints[1] = chashgrpc.SetHashKey(endpoints[1], addrs[2])
+		require.NoError(t, c.update(endpoints...))
+		same("defaults said aloud, a duplicate and an endpoint without address")
+
+		endpoints = endpointsAt(addrs[2:]...)
+		endpoints[0] = chashgrpc.SetWeight(endpoints[0], 3)
+		endpoints[1] = chashgrpc.SetHashKey(endpoints[1], "other")
+		require.NoError(t, c.update(endpoints...))
+		once("two gone, two new, a weight and a hash key")
+		require.Equal(t, 2, chashgrpc.Stats(c.policy).Healthy, "those that stayed stay READY")
+		require.Equal(t, 4, chashgrpc.Stats(c.policy).Backends)
+
+		c.config = []byte(`{"requestHashHeader": "x-key"}`)
+		require.NoError(t, c.update(endpoints...))
+		same("a header")
+		addr, err := c.pick(keyed(t, "key"))
+		require.NoError(t, err)
+		info := balancer.PickInfo{Ctx: metadata.AppendToOutgoingContext(t.Context(), "x-key", "key")}
+		for range 10 {
+			got, err := c.pick(info)
+			require.NoError(t, err)
+			require.Equal(t, addr, got)
+		}
+	})
+}
+
+// The states by gRFC A42, and whether RPCs wait. IDLE does not last: see
+// TestReconnects.
+func TestAggregatedState(t *testing.T) {
+	const (
+		connecting, ready, failed = connectivity.Connecting, connectivity.Ready, connectivity.TransientFailure
+	)
+	for _, test := range []struct {
+		states []connectivity.State
+		want   connectivity.State
+		waits  bool
+	}{
+		{[]connectivity.State{connecting}, connecting, true},
+		{[]connectivity.State{ready}, ready, false},
+		{[]connectivity.State{failed}, failed, false},
+		{[]connectivity.State{ready, failed, failed, connecting}, ready, false},
+		{[]connectivity.State{connecting, failed, failed}, failed, true},
+		{[]connectivity.State{connecting, connecting, failed}, connecting, true},
+		{[]connectivity.State{failed, failed}, failed, false},
+	} {
+		t.Run(fmt.Sprint(test.states), func(t *testing.T) {
+			addrs := addresses(len(test.states))
+			c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addrs...)...)
+			for i, s := range test.states {
+				c.conn(addrs[i]).become(connecting)
+				if s != connecting {
+					c.conn(addrs[i]).become(s)
+				}
+			}
+			require.Equal(t, test.want, c.state().ConnectivityState)
+			_, err := c.pick(keyed(t, "key"))
+			switch {
+			case test.want == ready:
+				require.NoError(t, err)
+			case test.waits:
+				require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
+			default:
+				require.EqualError(t, err, "cannot connect to "+addrs[len(addrs)-1])
+			}
+		})
+	}
+}
+
+func TestReconnects(t *testing.T) {
+	addrs := addresses(2)
+	c := newChannel(t, chashgrpc.RingName, `{}`, endpointsAt(addrs...)...)
+	c.connect()
+	for _, addr := range addrs {
+		lost := c.conn(addr)
+		lost.become(connectivity.Idle)
+		eventually(t, "the policy asks for a connection", func() bool { return c.conn(addr).connecting() })
+		got, err := c.pick(keyed(t, "key"))
+		if addr == addrs[0] {
+			require.NoError(t, err)
+			require.Equal(t, addrs[1], got)
+		} else {
+			require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
+		}
+	}
+	require.Equal(t, connectivity.Connecting, c.state().ConnectivityState)
+}
+
+func TestLastConnectionError(t *testing.T) {
+	addrs := addresses(3)
+	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addrs...)...)
+	for _, i := range []int{2, 0, 1, 0, 2} {
+		c.conn(addrs[i]).become(connectivity.Connecting)
+		c.conn(addrs[i]).become(connectivity.TransientFailure)
+	}
+	_, err := c.pick(keyed(t, "key"))
+	require.EqualError(t, err, "cannot connect to "+addrs[2])
+	c.conn(addrs[0]).become(connectivity.Idle)
+	c.conn(addrs[0]).become(connectivity.Connecting)
+	c.conn(addrs[0]).become(connectivity.TransientFailure)
+	_, err = c.pick(keyed(t, "key"))
+	require.EqualError(t, err, "cannot connect to "+addrs[0])
+}
+
+func TestNoEndpoints(t *testing.T) {
+	forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {
+		addrs := addresses(2)
+		c := &channel{builder: balancer.Get(policy), config: []byte(`{}`)}
+		c.policy = c.builder.Build(c, balancer.BuildOptions{})
+		defer c.policy.Close()
+		fails := func(want string) {
+			t.Helper()
+			require.Equal(t, connectivity.TransientFailure, c.state().ConnectivityState)
+			_, err := c.pick(keyed(t, "key"))
+			require.EqualError(t, err, want)
+		}
+		c.policy.ResolverError(errors.New("no such host"))
+		fails("name resolver error: no such host")
+		require.ErrorIs(t, c.update(), balancer.ErrBadResolverState)
+		fails("chashgrpc: no endpoints")
+		require.NoError(t, c.update(endpointsAt(addrs...)...))
+		c.connect()
+		c.policy.ResolverError(errors.New("no such host"))
+		_, err := c.pick(keyed(t, "key"))
+		require.NoError(t, err)
+		require.ErrorIs(t, c.update(resolver.Endpoint{}), balancer.ErrBadResolverState)
+		fails("chashgrpc: no endpoints")
+		require.Empty(t, c.open())
+	})
+}
+
+func TestUpdateThatDoesNotFit(t *testing.T) {
+	addrs := addresses(4)
+	c := newChannel(t, chashgrpc.MaglevName, `{"tableSize": 3}`, endpointsAt(addrs[:3]...)...)
+	c.connect()
+	before, err := c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	require.ErrorIs(t, c.update(endpointsAt(addrs...)...), balancer.ErrBadResolverState)
+	require.Len(t, c.open(), 3)
+	after, err := c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+
+	c = &channel{builder: balancer.Get(chashgrpc.MaglevName), config: []byte(`{"tableSize": 3}`)}
+	c.policy = c.builder.Build(c, balancer.BuildOptions{})
+	defer c.policy.Close()
+	require.ErrorIs(t, c.update(endpointsAt(addrs...)...), balancer.ErrBadResolverState)
+	require.Equal(t, connectivity.TransientFailure, c.state().ConnectivityState)
+	_, err = c.pick(keyed(t, "key"))
+	require.ErrorIs(t, err, chash.ErrTooManyBackends)
+	require.NoError(t, c.update(endpointsAt(addrs[:3]...)...))
+	c.connect()
+	_, err = c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+}
+
+// A policy above this one may give it no configuration, or a wrong one.
+func TestConfigurationOfAParent(t *testing.T) {
+	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addresses(2)...)...)
+	c.connect()
+	s := balancer.ClientConnState{ResolverState: resolver.State{Endpoints: endpointsAt(addresses(3)...)}}
+	require.NoError(t, c.policy.UpdateClientConnState(s))
+	require.Equal(t, 3, chashgrpc.Stats(c.policy).Backends)
+	s.BalancerConfig = struct {
+		serviceconfig.LoadBalancingConfig
+	}{}
+	require.ErrorIs(t, c.policy.UpdateClientConnState(s), balancer.ErrBadResolverState)
+	_, err := c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+}
+
+// Endpoints with the same addresses are the same, and with others are not.
+func TestEndpointsOfSeveralAddresses(t *testing.T) {
+	c := newChannel(t, chashgrpc.MaglevName, `{}`,
+		endpointAt("a", "b"), endpointAt("a,b"), endpointAt(`"a","b"`), endpointAt(`a","b`), endpointAt(""), endpointAt("b", "a"))
+	require.Equal(t, 5, chashgrpc.Stats(c.policy).Backends)
+	require.Equal(t, 5, chashgrpc.Stats(c.policy).Placements)
+	rebuilds := chashgrpc.Stats(c.policy).Rebuilds
+	require.NoError(t, c.update(
+		chashgrpc.SetHashKey(endpointAt("b", "a"), "a"), endpointAt("a,b"), endpointAt(`"a","b"`), endpointAt(`a","b`), endpointAt("")))
+	require.Equal(t, rebuilds, chashgrpc.Stats(c.policy).Rebuilds)
+}
+
+func TestLoadIsReleased(t *testing.T) {
+	c := newChannel(t, chashgrpc.MaglevName, `{"loadFactor": 1.5}`, endpointsAt(addresses(4)...)...)
+	c.connect()
+	picker := c.state().Picker
+	var results []balancer.PickResult
+	for range 8 {
+		result, err := picker.Pick(keyed(t, "key"))
+		require.NoError(t, err)
+		results = append(results, result)
+	}
+	require.EqualValues(t, 8, chashgrpc.Stats(c.policy).InFlight)
+	_, err := picker.Pick(balancer.PickInfo{Ctx: t.Context()})
+	require.NoError(t, err)
+	require.EqualValues(t, 8, chashgrpc.Stats(c.policy).InFlight, "RPCs without a key do not count")
+	for _, result := range results {
+		result.Done(balancer.DoneInfo{Err: errors.New("failed")})
+	}
+	require.Zero(t, chashgrpc.Stats(c.policy).InFlight)
+}
+
+func TestPickAllocatesNothing(t *testing.T) {
+	for _, test := range []struct {
+		config string
+		ctx    balancer.PickInfo
+		want   float64
+	}{
+		{`{}`, keyed(t, "key"), 0},
+		{`{"requestHashHeader": "x-key"}`, keyed(t, "key"), 0},
+		{`{}`, balancer.PickInfo{Ctx: t.Context()}, 0},
+		{`{"requestHashHeader": "x-key"}`, balancer.PickInfo{Ctx: metadata.AppendToOutgoingContext(t.Context(), "x-key", "key")}, 1},
+		{`{"loadFactor": 1.25}`, keyed(t, "key"), 2},
+	} {
+		forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {
+			c := newChannel(t, policy, test.config, endpointsAt(addresses(10)...)...)
+			c.connect()
+			picker := c.state().Picker
+			require.Equal(t, test.want, testing.AllocsPerRun(100, func() {
+				result, err := picker.Pick(test.ctx)
+				if err != nil {
+					panic(err)
+				}
+				if result.Done != nil {
+					result.Done(balancer.DoneInfo{})
+				}
+			}), test.config)
+		})
+	}
+}
