@@ -275,3 +275,12 @@ func TestPickAllocatesNothing(t *testing.T) {
 		})
 	}
 }
+
+// gRPC closes what a policy leaves open, but only where the policy is the outermost.
+func TestCloseClosesConnections(t *testing.T) {
+	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addresses(3)...)...)
+	c.connect()
+	require.Len(t, c.open(), 3)
+	c.policy.Close()
+	require.Empty(t, c.open())
+}
