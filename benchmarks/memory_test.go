@@ -1,0 +1,172 @@
+package benchmarks_test
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+// heap returns the bytes of live heap that what make returns keeps.
+func heap[T any](make func() T) float64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what a pool held is gone only now
+	runtime.ReadMemStats(&before)
+	v := make()
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(v)
+	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
+}
+
+// allocated returns the bytes and the number of allocations of one call of f,
+// the fewest of several, since the runtime allocates now and then too.
+func allocated(f func()) (size, count uint64) {
+	size, count = math.MaxUint64, math.MaxUint64
+	for range 3 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f()
+		runtime.ReadMemStats(&after)
+		size = min(size, after.TotalAlloc-before.TotalAlloc)
+		count = min(count, after.Mallocs-before.Mallocs)
+	}
+	return size, count
+}
+
+// Two sizes of table that both need 2 bytes a slot.
+const small, large = 65537, 262147
+
+// perSlot returns the bytes that a table keeps for each slot.
+func perSlot(tb testing.TB, backends []chash.Backend[string]) float64 {
+	defer runtime.KeepAlive(backends) // they are not to be freed between measurements
+	kept := func(size int) float64 {
+		return heap(func() any { return newMaglev(tb, backends, chash.WithTableSize(size)) })
+	}
+	return (kept(large) - kept(small)) / (large - small)
+}
+
+// perPoint returns the bytes that a ring keeps for each point.
+func perPoint(tb testing.TB, backends []chash.Backend[string], replicas int, opts ...chash.RingOption) float64 {
+	defer runtime.KeepAlive(backends)
+	kept := func(replicas int) float64 {
+		opts := append(opts[:len(opts):len(opts)], chash.WithReplicas(replicas))
+		return heap(func() any { return newRing(tb, backends, opts...) })
+	}
+	return (kept(replicas) - kept(1)) / float64((replicas-1)*len(backends))
+}
+
+// perBackend returns the bytes that each backend costs beside its slots, its name
+// not counted.
+func perBackend(tb testing.TB, n int) float64 {
+	kept := func(n int) float64 {
+		backends := equal(n)
+		defer runtime.KeepAlive(backends)
+		return heap(func() any { return newMaglev(tb, backends) })
+	}
+	return (kept(10*n) - kept(n)) / float64(9*n)
+}
+
+// BenchmarkMemory reports what is kept, as bytes for each slot, point and backend.
+func BenchmarkMemory(b *testing.B) {
+	b.Run(fmt.Sprintf("maglev/backends=100/table=%d", large), func(b *testing.B) {
+		for range b.N {
+			b.ReportMetric(perSlot(b, equal(100)), "B/slot")
+		}
+	})
+	b.Run(fmt.Sprintf("maglev/backends=1000/table=%d", large), func(b *testing.B) {
+		for range b.N {
+			b.ReportMetric(perSlot(b, equal(1000)), "B/slot")
+		}
+	})
+	b.Run(fmt.Sprintf("maglev/backends=10000/table=%d", small), func(b *testing.B) {
+		for range b.N {
+			b.ReportMetric(perBackend(b, 1000), "B/backend")
+		}
+	})
+	for _, n := range []int{10, 100, 1000} {
+		b.Run("ring/"+circle(n), func(b *testing.B) {
+			for range b.N {
+				b.ReportMetric(perPoint(b, equal(n), chash.DefaultReplicas), "B/point")
+			}
+		})
+	}
+}
+
+func TestLookupsAllocateNothing(t *testing.T) {
+	for _, n := range []int{10, 1000} {
+		down := equal(n)
+		for i := range down {
+			down[i].State = chash.State(i % 2)
+		}
+		m, half := newMaglev(t, servers(n)), newMaglev(t, down)
+		r, halfRing := newRing(t, servers(n)), newRing(t, down)
+		xx := newRing(t, servers(n), chash.WithHash(xxhash.Sum64String))
+		i := 0
+		next := func() string { i++; return keys[i&keyMask] }
+		for name, lookup := range map[string]func(){
+			"Maglev.Get":             func() { _, _ = m.Get(next()) },
+			"Maglev.Get, half down":  func() { _, _ = half.Get(next()) },
+			"Maglev.Next":            func() { _, _ = m.Next() },
+			"Ring.Get":               func() { _, _ = r.Get(next()) },
+			"Ring.Get, half down":    func() { _, _ = halfRing.Get(next()) },
+			"Ring.Get with WithHash": func() { _, _ = xx.Get(next()) },
+			"Ring.Next":              func() { _, _ = r.Next() },
+		} {
+			require.Zero(t, testing.AllocsPerRun(1000, lookup), "%s of %d", name, n)
+		}
+	}
+}
+
+// A rebuild allocates at most 3 bytes a slot and 120 bytes a backend, in a number
+// of pieces that depends on neither.
+func TestRebuildAllocations(t *testing.T) {
+	for name, backends := range map[string]func(n int) []chash.Backend[string]{
+		"equal weights":    equal,
+		"weights 1 to 7":   func(n int) []chash.Backend[string] { return weighted(n, 1, 2, 3, 4, 5, 6, 7) },
+		"distinct weights": distinct,
+	} {
+		var counts []uint64
+		for _, n := range []int{100, 1000} {
+			for _, size := range []int{small, large} {
+				all := backends(n + 1)
+				m := newMaglev(t, all[1:], chash.WithTableSize(size))
+				i := 0
+				bytes, count := allocated(func() {
+					i++
+					require.NoError(t, m.Set(all[i&1:][:n]))
+				})
+				counts = append(counts, count)
+				// Some 16 KiB are for rounding up to the sizes that the runtime allocates.
+				require.LessOrEqual(t, bytes, uint64(3*size+120*n+16<<10), "%s: %d of them, table size %d", name, n, size)
+			}
+		}
+		for _, count := range counts[1:] {
+			require.InDelta(t, counts[0], count, 2, "%s: allocations %d", name, counts)
+		}
+	}
+}
+
+func TestTableKeepsTwoBytesASlot(t *testing.T) {
+	require.InDelta(t, 1, perSlot(t, equal(100)), 0.2, "up to 256 backends")
+	require.InDelta(t, 2, perSlot(t, equal(1000)), 0.2, "above")
+}
+
+// The index, whose size is a power of two, weighs differently for each number of
+// points. Below some 10,000 points the runtime's rounding up of allocations can
+// cost 2 bytes more.
+func TestRingKeepsSixteenBytesAPoint(t *testing.T) {
+	backends := equal(100)
+	for replicas := chash.DefaultReplicas; replicas <= 1500; replicas += replicas / 4 {
+		require.LessOrEqual(t, perPoint(t, backends, replicas), 16.0, "%d points", replicas*len(backends))
+	}
+	xx := chash.WithHash(xxhash.Sum64String)
+	require.LessOrEqual(t, perPoint(t, backends, chash.DefaultReplicas, xx), 16.0)
+}
