@@ -13,6 +13,7 @@ import (
 func TestTableSize(t *testing.T) {
 	tests := []struct{ backends, want int }{
 		{math.MinInt, 65537},
+		{math.MinInt/2 + 1000, 65537}, // a hundred times that wraps to 100,000
 		{-1, 65537},
 		{0, 65537},
 		{1, 65537},
