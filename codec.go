@@ -47,8 +47,11 @@ const (
 	optionSize       // slots of a table or replicas of a ring; always there
 	optionSeed       // if it is not 0
 	optionHash       // what the hash function returns for probe; if there is one
-	optionLoadFactor // a float64, if it is not 1.25
+	optionLoadFactor // a float64, if it is not usualLoadFactor
 )
+
+// usualLoadFactor is that of data without the option, whatever the default may be.
+const usualLoadFactor = 1.25
 
 // Marshal returns the whole structure as bytes: its options and its backends,
 // with their states, from which UnmarshalMaglev or UnmarshalRing makes it again,
@@ -105,7 +108,7 @@ func appendHead(data []byte, c config) []byte {
 	if c.hash != nil {
 		option(optionHash, c.hash(probe))
 	}
-	if c.loadFactor != DefaultLoadFactor {
+	if c.loadFactor != usualLoadFactor {
 		option(optionLoadFactor, math.Float64bits(c.loadFactor))
 	}
 	return append(data, optionEnd)
@@ -282,7 +285,7 @@ func parse[T any](data []byte, kind byte) (*form[T], error) {
 	if got, want := xxhash.Sum64(body), binary.BigEndian.Uint64(sum); got != want {
 		return nil, corrupt("checksum %#016x, want %#016x", got, want)
 	}
-	f := &form[T]{kind: kind, loadFactor: DefaultLoadFactor}
+	f := &form[T]{kind: kind, loadFactor: usualLoadFactor}
 	r := reader(body[headSize:])
 	if err := f.read(&r); err != nil {
 		return nil, corrupt("%v at byte %d of %d", err, len(body)-len(r), len(data))
@@ -352,10 +355,10 @@ func (f *form[T]) readOptions(r *reader) error {
 	return nil
 }
 
-// setLoadFactor sets a load factor that is valid and not the default.
+// setLoadFactor sets a load factor and reports whether it is one to be written.
 func (f *form[T]) setLoadFactor(c float64) bool {
 	f.loadFactor = c
-	return validLoadFactor(c) && c != DefaultLoadFactor
+	return validLoadFactor(c) && c != usualLoadFactor
 }
 
 func (f *form[T]) readBackend(r *reader, b *Backend[T], value *[]byte) error {
