@@ -46,7 +46,7 @@ const (
 	optionEnd        = iota
 	optionSize       // slots of a table or replicas of a ring; always there
 	optionSeed       // if it is not 0
-	optionHash       // what the hash function returns for probe; if there is one
+	optionHash       // what the hash function returns for trialKey; if there is one
 	optionLoadFactor // a float64, if it is not usualLoadFactor
 )
 
@@ -106,7 +106,7 @@ func appendHead(data []byte, c config) []byte {
 		option(optionSeed, c.seed)
 	}
 	if c.hash != nil {
-		option(optionHash, c.hash(probe))
+		option(optionHash, c.hash(trialKey))
 	}
 	if c.loadFactor != usualLoadFactor {
 		option(optionLoadFactor, math.Float64bits(c.loadFactor))
@@ -238,8 +238,8 @@ func (f *form[T]) accept(c config, err error) error {
 		return err
 	}
 	if f.hashed {
-		if got := c.hash(probe); got != f.hash {
-			return differ(fmt.Sprintf("hash function: of %q", probe), got, f.hash)
+		if got := c.hash(trialKey); got != f.hash {
+			return differ(fmt.Sprintf("hash function: of %q", trialKey), got, f.hash)
 		}
 	}
 	return nil

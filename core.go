@@ -27,8 +27,8 @@ type layout[L any] interface {
 	// spread returns how much of the key space each placement owns.
 	spread() (counts []Count, shares []float64)
 	// print writes the mapping of the key space to names, given the hash of a name
-	// by placement, or 0 for nobody.
-	print(d *xxhash.Digest, names []uint64)
+	// by placement, or 0 for nobody, and returns the name that has every key, or 0.
+	print(d *xxhash.Digest, names []uint64) (only uint64)
 }
 
 // core is a Maglev or a Ring but for its layout: the membership, which writers
@@ -49,6 +49,8 @@ type core[T any, L layout[L]] struct {
 
 	turn      atomic.Uint64 // of Next
 	fallbacks atomic.Uint64 // see Stats
+
+	_ [cacheLine]byte // nor shall those of the structure before it in memory
 }
 
 const cacheLine = 64
@@ -142,7 +144,7 @@ func (c *core[T, L]) Clear() {
 // SetState sets the state of one backend. Between Healthy and Unhealthy it
 // costs one bit for each placement to copy, more only where a backend shares
 // its placement or where fewer than one in 16 slots or points are left healthy:
-// then it indexes those, in time of their number. Once Acquire has been called it
+// then it indexes those, in time of the number of all slots or points. Once Acquire has been called it
 // copies 16 bytes more for each placement. To and from Draining it costs a
 // rebuild. The errors are ErrBackendNotFound and ErrInvalidState, and out of
 // Draining those of Add.

@@ -143,9 +143,6 @@ func (t *table) sample(slot uint32) uint64 {
 
 var errNothingNext = fmt.Errorf("%w: there is no second one", ErrIncomparable)
 
-// trialKeys are hashed to tell two functions apart, which cannot be compared.
-var trialKeys = [...]string{"", "a", "chash", "user:42"}
-
 // agrees returns an error if g is known to differ from h.
 func (h *hasher) agrees(g *hasher) error {
 	switch {

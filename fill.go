@@ -88,7 +88,7 @@ func newFiller(t *table, placements []placement) *filler {
 	return &filler{
 		divisor: t.slots,
 		classes: classify(claimants, placements),
-		taken:   make([]uint64, (n+63)/64),
+		taken:   make([]uint64, n/64+1), // n+63 may not fit 32 bits
 		free:    n,
 		few:     1 << (bits.Len(uint(n)) / 2), // about sqrt(n)
 	}

@@ -22,9 +22,6 @@ func (c *core[T, L]) LiveFingerprint() uint64 {
 	return c.fingerprint(func(p int) (int, bool) { return c.roster.lead(p) })
 }
 
-// probe is a key whose hash tells hash functions and seeds apart.
-const probe = "chash"
-
 // fingerprint hashes the mapping of the key space to the members that represent
 // the placements, or nobody.
 func (c *core[T, L]) fingerprint(represent func(placement int) (member int, found bool)) uint64 {
@@ -46,7 +43,9 @@ func (c *core[T, L]) fingerprint(represent func(placement int) (member int, foun
 		return only
 	}
 	d := xxhash.New()
-	d.Write(layout.digest(probe))
-	layout.print(d, names)
+	d.Write(layout.digest(trialKey))
+	if only := layout.print(d, names); only != 0 {
+		return only
+	}
 	return d.Sum64()
 }

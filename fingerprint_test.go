@@ -219,3 +219,17 @@ func TestFingerprint_Form(t *testing.T) {
 		require.Equal(t, xxhash.Sum64(form), r.Fingerprint(), test.name)
 	}
 }
+
+// Points behind another one at their position have no keys and do not count.
+func TestFingerprint_HiddenPoints(t *testing.T) {
+	at := map[string]uint64{"a#0": 10, "b#0": 10, "c#0": 10, "d#0": 20}
+	ring := func(names ...string) *chash.Ring[string] {
+		r, err := chash.NewRing(chash.Named(names...), chash.WithReplicas(1), chash.WithHash(func(s string) uint64 { return at[s] }))
+		require.NoError(t, err)
+		return r
+	}
+	require.Equal(t, ring("a", "d").Fingerprint(), ring("a", "b", "d").Fingerprint())
+	require.Equal(t, ring("a", "b", "d").Fingerprint(), ring("a", "c", "d").Fingerprint())
+	require.Equal(t, ring("a").Fingerprint(), ring("a", "b").Fingerprint(), "a has every key")
+	require.NotEqual(t, ring("a", "d").Fingerprint(), ring("b", "d").Fingerprint())
+}

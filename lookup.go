@@ -77,15 +77,12 @@ func (s *snapshot[T, L]) count(w walk) {
 	if s.live == 0 {
 		return
 	}
-	passed := uint64(0)
-	for at := range w.positions(s.owners.n) {
-		if s.healthy.has(s.owners.at(at)) {
-			break
-		}
-		passed++
+	_, passed := s.ahead(w.pos, w.stride, w.hops)
+	if passed == w.hops {
+		passed += s.gap(w.then)
 	}
 	if passed > 0 {
-		s.fallbacks.Add(64 * passed)
+		s.fallbacks.Add(64 * uint64(passed))
 	}
 }
 
@@ -193,10 +190,10 @@ func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 }
 
 // Next returns the value of each healthy placement in turn, in the order of their
-// hash keys and whatever their weights: for a request that has no key. On an empty structure the error is
-// ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends. It
-// allocates nothing and takes no lock, but each call writes one shared counter and
-// costs time for each 64 placements.
+// hash keys and whatever their weights: for a request that has no key. On an empty
+// structure the error is ErrNoBackends, without a healthy backend it is
+// ErrNoHealthyBackends. It allocates nothing and takes no lock, but each call writes
+// one shared counter and costs time for each 64 placements.
 func (c *core[T, L]) Next() (T, error) {
 	s := c.current.Load()
 	if s.live == 0 {

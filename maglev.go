@@ -168,8 +168,9 @@ func (t *table) spread() (counts []Count, shares []float64) {
 	return counts, shares
 }
 
-// print writes the name that owns each slot.
-func (t *table) print(d *xxhash.Digest, names []uint64) {
+// print writes the name that owns each slot. Every placement owns one, so that one
+// name alone is only where there is one placement that counts.
+func (t *table) print(d *xxhash.Digest, names []uint64) (only uint64) {
 	var buf [512]byte
 	part := buf[:0]
 	for slot := range t.n {
@@ -179,6 +180,7 @@ func (t *table) print(d *xxhash.Digest, names []uint64) {
 			part = buf[:0]
 		}
 	}
+	return 0
 }
 
 func (t *table) walk(key string) walk { return t.walkOf(t.hash.key(key)) }

@@ -377,18 +377,13 @@ func (r *ring) events(added, dropped []point) (events []event, ties []uint64, ok
 func (r *ring) rebucket(bits uint, owners []uint32) *ring {
 	next := r.empty(bits)
 	next.n = r.n
-	next.packed = make([]uint64, r.n)
-	bucket := 0
-	for i, word := range r.packed[:r.n] {
-		for r.index[bucket+1] <= uint32(i) {
-			bucket++
+	next.packed = make([]uint64, 0, r.n)
+	for position, owner := range r.all() {
+		to := owners[owner]
+		if to == none {
+			to = 0
 		}
-		position := uint64(bucket)<<(64-r.bits) | word>>r.bits
-		owner := owners[word&r.mask]
-		if owner == none {
-			owner = 0
-		}
-		next.packed[i] = position<<bits | uint64(owner)
+		next.packed = append(next.packed, position<<bits|uint64(to))
 		next.index[next.bucket(position)+1]++
 	}
 	for b := range 1 << bits {

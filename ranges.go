@@ -440,7 +440,7 @@ func (s *sweep) position() uint64 {
 	for s.ring.index[s.bucket+1] <= point {
 		s.bucket++
 	}
-	return s.bucket<<(64-s.ring.bits) | s.ring.packed[point]>>s.ring.bits
+	return s.ring.unpack(s.bucket, s.ring.packed[point])
 }
 
 // holds reports whether a placement, or none, is met.

@@ -152,7 +152,7 @@ func (r *ring) all() iter.Seq2[uint64, uint32] {
 			for r.index[bucket+1] <= uint32(i) {
 				bucket++
 			}
-			if !yield(bucket<<(64-r.bits)|word>>r.bits, uint32(word&r.mask)) {
+			if !yield(r.unpack(bucket, word), uint32(word&r.mask)) {
 				return
 			}
 		}
@@ -185,7 +185,7 @@ func (r *ring) spread() (counts []Count, shares []float64) {
 
 // print writes the position at the end of each run of points with one name.
 // Points of nobody do not count: lookups go on to the next.
-func (r *ring) print(d *xxhash.Digest, names []uint64) {
+func (r *ring) print(d *xxhash.Digest, names []uint64) (only uint64) {
 	var buf [16]byte
 	end := func(position, name uint64) {
 		binary.BigEndian.PutUint64(buf[:8], position)
@@ -193,21 +193,27 @@ func (r *ring) print(d *xxhash.Digest, names []uint64) {
 		d.Write(buf[:])
 	}
 	var first, last, before uint64 // names, and the last one's position
+	runs := 0
 	for position, owner := range r.all() {
 		name := names[owner]
-		if name == 0 {
-			continue
+		if name == 0 || r.hash.fn != nil && first != 0 && position == before {
+			continue // no key leads here: there is none, or one before it at its position
 		}
 		if first == 0 {
 			first = name
 		} else if name != last {
 			end(before, last)
+			runs++
 		}
 		before, last = position, name
 	}
 	if last != first { // else the first run goes on across the wrap
 		end(before, last)
 	}
+	if runs > 0 {
+		return 0
+	}
+	return first
 }
 
 // A ring is the layout of a Ring: points, sorted by position, each packed into
@@ -310,5 +316,8 @@ func (r *ring) run(point uint32, position uint64) []uint64 {
 	}
 	return r.packed[point:end]
 }
+
+// unpack returns the position of a word in a bucket.
+func (r *ring) unpack(bucket, word uint64) uint64 { return bucket<<(64-r.bits) | word>>r.bits }
 
 func (r *ring) bucket(position uint64) uint64 { return position >> (64 - r.bits) }

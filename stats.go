@@ -27,17 +27,26 @@ type Stats struct {
 	// extrapolated from one key in 64, chosen by its hash.
 	Fallbacks uint64 `json:"fallbacks"`
 
-	// InFlight is the number of leases that Acquire has given and that are not
-	// released, those of unhealthy and removed backends included. Loads has them by
-	// name of backend, where there are any.
+	// InFlight is the number of leases that Acquire has given or is about to give and
+	// that are not released, those of unhealthy and removed backends included. Loads
+	// has them by name of backend, where there are any. Leases come and go while
+	// this is read, so that the loads may be less than InFlight together.
 	InFlight int64            `json:"in_flight"`
 	Loads    map[string]int64 `json:"loads"`
 }
 
 // Stats returns figures of the state at this moment. It takes time for each
-// backend and, on a ring, each point, and the read lock, so that it waits for a
-// rebuild under way.
+// backend and, on a ring, each point, and the read lock for a part of it, so that
+// it waits for a rebuild under way.
 func (c *core[T, L]) Stats() Stats {
+	stats, layout, placements := c.stats()
+	_, spread := layout.spread()
+	stats.MinShareRatio, stats.MaxShareRatio = extremes(spread, placements)
+	return stats
+}
+
+// stats returns what takes the lock to know, and what the rest is computed from.
+func (c *core[T, L]) stats() (Stats, L, []placement) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	s := c.current.Load()
@@ -48,8 +57,8 @@ func (c *core[T, L]) Stats() Stats {
 		Rebuilds:    c.rebuilds,
 		LastRebuild: c.lastTime,
 		Fallbacks:   c.fallbacks.Load(),
+		Loads:       c.loads(), // before the total, which they do not exceed
 		InFlight:    c.inFlight(),
-		Loads:       c.loads(),
 	}
 	for i := range c.roster.members {
 		switch c.roster.members[i].State {
@@ -61,9 +70,7 @@ func (c *core[T, L]) Stats() Stats {
 			stats.Draining++
 		}
 	}
-	_, spread := s.layout.spread()
-	stats.MinShareRatio, stats.MaxShareRatio = extremes(spread, c.roster.placements)
-	return stats
+	return stats, s.layout, c.roster.placements
 }
 
 // A Share is how much of the key space a backend owns.
@@ -78,16 +85,14 @@ type Share struct {
 // for those others and for draining ones. It takes time for each backend and, on
 // a ring, each point, and the read lock, so that it waits for a rebuild under way.
 func (c *core[T, L]) Shares() []Share {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	shares := make([]Share, len(c.roster.members))
+	layout, r := c.frozen()
+	shares := make([]Share, len(r.members))
 	for i := range shares {
-		shares[i].Name = c.roster.members[i].Name
+		shares[i].Name = r.members[i].Name
 	}
-	layout := c.current.Load().layout
 	counts, spread := layout.spread()
 	for p := range counts {
-		share := &shares[c.roster.first(p)]
+		share := &shares[r.first(p)]
 		share.Count, share.Share = counts[p], spread[p]
 	}
 	return shares

@@ -423,3 +423,34 @@ func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
 		}
 	})
 }
+
+// What a sampled lookup counts is what Explain lists, by the index or without it.
+func TestStats_FallbacksOfALookup(t *testing.T) {
+	knowers(t, numbered("b", 400), func(t *testing.T, s knower) {
+		sampled := 0
+		check := func() {
+			for k := range 2000 {
+				key := fmt.Sprint("key", k)
+				e := s.Explain(key)
+				passed := uint64(len(e.Probes) + e.Unlisted - 1)
+				before := s.Stats().Fallbacks
+				got, err := s.Get(key)
+				require.NoError(t, err)
+				require.Equal(t, e.Backend, got)
+				if counted := s.Stats().Fallbacks - before; counted > 0 {
+					sampled++
+					require.Equal(t, 64*passed, counted, "Get(%q) passed over %d", key, passed)
+				}
+			}
+		}
+		for i := range 399 { // the last one alone is healthy
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+		}
+		check()
+		for i := range 60 { // too many to be indexed
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Healthy))
+		}
+		check()
+		require.Greater(t, sampled, 20)
+	})
+}

@@ -94,9 +94,9 @@ type view struct {
 	live    int // healthy placements
 	alive   int // owners that are healthy placements
 
-	// patchy says that so many owners are unhealthy that it cannot be predicted
-	// whether one is: then looking at several at once, without a branch for each,
-	// is faster. Results are the same.
+	// patchy says that fewer than about three quarters of the owners are healthy, so
+	// that it cannot be predicted whether one is: then looking at several at once,
+	// without a branch for each, is faster. Results are the same. Rings do not ask.
 	patchy bool
 
 	// sparse has the positions of the healthy owners in order, and is nil unless
@@ -123,7 +123,7 @@ func (v *view) setHealth(p int, healthy bool) {
 // index sets what follows from the number of healthy owners.
 func (v *view) index() {
 	n := int(v.owners.n)
-	v.patchy = v.alive/3 < n/4
+	v.patchy = v.alive/3 < n/4 // 4*alive may not fit 32 bits
 	v.sparse = nil
 	if v.alive == 0 || v.alive >= n/rare {
 		return
@@ -136,6 +136,28 @@ func (v *view) index() {
 	}
 }
 
+// gap returns how many unhealthy owners are met from a position on, one at a time
+// and wrapping, before the first healthy one, of which there is one.
+func (v *view) gap(pos uint32) int {
+	n := v.owners.n
+	if v.sparse != nil {
+		at, _ := slices.BinarySearch(v.sparse, pos)
+		next := v.sparse[at%len(v.sparse)]
+		if next < pos {
+			next += n // below 2^32
+		}
+		return int(next - pos)
+	}
+	gap := 0
+	for !v.healthy.has(v.owners.at(pos)) {
+		gap++
+		if pos++; pos == n {
+			pos = 0
+		}
+	}
+	return gap
+}
+
 // step returns (pos + stride) mod n, for pos and stride below n and n below 2^31.
 // Whether it wraps is a toss-up that a processor cannot predict, so there is no
 // branch: the sign of sum-n, which fits 32 bits, selects whether to add n again.
@@ -145,8 +167,8 @@ func step(pos, stride, n uint32) uint32 {
 }
 
 // ahead returns the first healthy one of hops owners, of which the first is at
-// pos and each next a stride further, and how many it came after; hops of them
-// if there is none.
+// pos and each next a stride further, and how many it came after. That is hops if
+// there is none; placement then means nothing.
 //
 // It looks at four at a time, with one branch that depends on their health:
 // where half are healthy, a mispredicted branch for each would cost more than

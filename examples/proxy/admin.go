@@ -41,17 +41,12 @@ func newAdmin(p *pool, c *checker) http.Handler {
 	return mux
 }
 
-func (a *admin) list(w http.ResponseWriter, r *http.Request) {
-	members, err := a.pool.members(r.Context())
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, members)
+func (a *admin) list(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, a.pool.members())
 }
 
 func (a *admin) show(w http.ResponseWriter, r *http.Request) {
-	a.writeMember(w, r, r.PathValue("name"), http.StatusOK)
+	a.writeMember(w, r.PathValue("name"), http.StatusOK)
 }
 
 // add checks a backend and adds it as it was found, so that the answer says how it
@@ -72,7 +67,7 @@ func (a *admin) add(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Location", "/members/"+url.PathEscape(s.name))
-	a.writeMember(w, r, s.name, http.StatusCreated)
+	a.writeMember(w, s.name, http.StatusCreated)
 }
 
 func (a *admin) remove(w http.ResponseWriter, r *http.Request) {
@@ -91,17 +86,13 @@ func (a *admin) change(do func(name string) error) http.HandlerFunc {
 			writeError(w, err)
 			return
 		}
-		a.writeMember(w, r, name, http.StatusOK)
+		a.writeMember(w, name, http.StatusOK)
 	}
 }
 
 // writeMember answers with one backend as it is now.
-func (a *admin) writeMember(w http.ResponseWriter, r *http.Request, name string, status int) {
-	members, err := a.pool.members(r.Context())
-	if err != nil {
-		writeError(w, err)
-		return
-	}
+func (a *admin) writeMember(w http.ResponseWriter, name string, status int) {
+	members := a.pool.members()
 	i := slices.IndexFunc(members, func(m member) bool { return m.Name == name })
 	if i < 0 {
 		writeError(w, fmt.Errorf("%w: %q", chash.ErrBackendNotFound, name))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -25,7 +24,6 @@ type backend struct {
 // is safe for that; changes go through the pool.
 type pool struct {
 	table *chash.Maglev[*backend]
-	slots int // of the table
 	log   *slog.Logger
 	up    int // results in a row that mark a backend healthy
 	down  int // and unhealthy
@@ -46,7 +44,7 @@ func newPool(c config, log *slog.Logger) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pool{table: table, slots: c.tableSize, log: log, up: c.health.up, down: c.health.down}, nil
+	return &pool{table: table, log: log, up: c.health.up, down: c.health.down}, nil
 }
 
 func newBackend(s spec) *backend { return &backend{name: s.name, url: s.url} }
@@ -58,10 +56,18 @@ func (b *backend) member(weight uint32) chash.Backend[*backend] {
 
 // add adds a backend that was checked before: were it added first and found
 // healthy then, its keys would move twice, to other backends and from there to it.
-func (p *pool) add(b *backend, weight uint32) error { return p.table.Add(b.member(weight)) }
+func (p *pool) add(b *backend, weight uint32) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.table.Add(b.member(weight))
+}
 
 // remove removes a backend. Its requests in flight end as they would have.
-func (p *pool) remove(name string) error { return p.table.Remove(name) }
+func (p *pool) remove(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.table.Remove(name)
+}
 
 // drain gives a backend's keys to the others. It goes on being checked.
 func (p *pool) drain(name string) error {
@@ -107,7 +113,7 @@ func (p *pool) failed(b *backend) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b.record.fell() {
+	if int(b.unanswered.Load()) >= p.down && b.record.fell() { // no check has passed meanwhile
 		p.publish(b)
 	}
 }
@@ -121,7 +127,8 @@ func (p *pool) publish(b *backend) {
 	}
 	state := b.record.state()
 	if err := p.table.SetState(b.name, state); err != nil {
-		return // it was removed a moment ago
+		p.log.Error("backend cannot change", "name", b.name, "state", state, "error", err)
+		return
 	}
 	p.log.Info("backend changed", "name", b.name, "state", state)
 }
@@ -132,18 +139,15 @@ type member struct {
 	URL    string  `json:"url"`
 	Weight uint32  `json:"weight"`
 	State  string  `json:"state"`
-	Slots  int     `json:"slots"` // owned in the table, whatever the health
+	Slots  uint64  `json:"slots"` // owned in the table, whatever the health
 	Share  float64 `json:"share"` // of all slots, from 0 to 1
 }
 
 // members returns the backends sorted by name.
-func (p *pool) members(ctx context.Context) ([]member, error) {
+func (p *pool) members() []member {
 	snapshot := p.table.Clone()
+	shares := snapshot.Shares() // sorted by name too
 	backends := snapshot.Backends()
-	slots, err := countSlots(ctx, snapshot, p.slots)
-	if err != nil {
-		return nil, err
-	}
 	members := make([]member, len(backends))
 	for i, b := range backends {
 		members[i] = member{
@@ -151,33 +155,9 @@ func (p *pool) members(ctx context.Context) ([]member, error) {
 			URL:    b.Value.url.String(),
 			Weight: b.Weight,
 			State:  b.State.String(),
-			Slots:  slots[b.Value],
-			Share:  float64(slots[b.Value]) / float64(p.slots),
+			Slots:  shares[i].Count.Lo,
+			Share:  shares[i].Share,
 		}
 	}
-	return members, nil
-}
-
-// countSlots returns how many slots each backend owns. It makes every backend of
-// the table healthy, so that a lookup by hash ends in the slot where it begins.
-func countSlots(ctx context.Context, table *chash.Maglev[*backend], slots int) (map[*backend]int, error) {
-	for _, b := range table.Backends() {
-		if b.State == chash.Unhealthy {
-			if err := table.SetState(b.Name, chash.Healthy); err != nil {
-				return nil, err
-			}
-		}
-	}
-	count := make(map[*backend]int)
-	for slot := range slots {
-		owner, err := table.GetHash(uint64(slot))
-		if err != nil {
-			return count, nil // no slot has an owner
-		}
-		count[owner]++
-		if slot%(1<<20) == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-	}
-	return count, nil
+	return members
 }

@@ -89,7 +89,7 @@ func (t *transport) candidates(key string) iter.Seq[*backend] {
 
 // noCandidate returns why there was no backend to try.
 func (t *transport) noCandidate() error {
-	if _, err := t.pool.table.Next(); err != nil {
+	if _, err := t.pool.table.Get(""); err != nil {
 		return err
 	}
 	return chash.ErrNoHealthyBackends // one came back a moment too late
