@@ -17,12 +17,14 @@ import (
 // hasher is the 64-bit hash of a structure: the caller's function, or xxHash64
 // with the seed mixed in.
 type hasher struct {
-	fn   func(key string) uint64
-	seed uint64
+	fn    func(key string) uint64
+	seed  uint64
+	plain bool // neither: the hash is xxHash64 and nothing else
 }
 
-// plain reports whether the hash is xxHash64 and nothing else.
-func (h *hasher) plain() bool { return h.fn == nil && h.seed == 0 }
+func newHasher(fn func(key string) uint64, seed uint64) hasher {
+	return hasher{fn, seed, fn == nil && seed == 0}
+}
 
 func (h *hasher) key(key string) uint64 {
 	if h.fn != nil {

@@ -46,7 +46,7 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 	empty := &table{
 		slots:   newDivisor(uint32(c.tableSize)),
 		strides: newDivisor(uint32(c.tableSize - 1)),
-		hash:    hasher{c.hash, c.seed},
+		hash:    newHasher(c.hash, c.seed),
 	}
 	if err := m.init(empty, backends); err != nil {
 		return nil, err
@@ -93,15 +93,13 @@ func (m *Maglev[T]) Get(key string) (T, error) {
 	// The usual lookup is written out here: as calls of hasher.key and getSlot,
 	// which do the same and are too large to be inlined, it takes a tenth longer.
 	var hash uint64
-	if t.hash.plain() {
+	if t.hash.plain {
 		hash = xxhash.Sum64String(key)
 	} else {
 		hash = t.hash.key(key)
 	}
-	if !s.patchy {
-		if p := t.at(t.home(hash)); s.healthy.has(p) {
-			return s.values[p], nil
-		}
+	if p := t.at(t.home(hash)); s.calm.has(p) {
+		return s.values[p], nil
 	}
 	return getSlot(s, hash)
 }

@@ -48,7 +48,7 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 	r.loadFactor = c.loadFactor
 	options := &ring{
 		replicas: uint64(c.replicas),
-		hash:     hasher{fn: c.hash},
+		hash:     newHasher(c.hash, 0),
 		digests:  digester{seed: c.seed, mask: ^c.blind},
 	}
 	if err := r.init(options.empty(1), backends); err != nil {
