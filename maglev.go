@@ -98,7 +98,10 @@ func (m *Maglev[T]) Get(key string) (T, error) {
 	} else {
 		hash = t.hash.key(key)
 	}
-	if p := t.at(t.home(hash)); s.calm.has(p) {
+	if s.patchy {
+		return getPatchy(s, hash)
+	}
+	if p := t.at(t.home(hash)); s.healthy.has(p) {
 		return s.values[p], nil
 	}
 	return getSlot(s, hash)
@@ -119,14 +122,7 @@ func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
 
 func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	if s.patchy {
-		if sampled(hash) {
-			s.count(s.layout.walkOf(hash))
-		}
-		home, stride := s.layout.start(hash)
-		if p, after := s.ahead(home, stride, hops); after < hops {
-			return s.values[p], nil
-		}
-		return s.first(s.layout.walkOf(hash))
+		return getPatchy(s, hash)
 	}
 	if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {
 		return s.values[p], nil
@@ -136,6 +132,18 @@ func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 		s.count(w)
 	}
 	return s.first(w)
+}
+
+// getPatchy is getSlot where it cannot be predicted whether the home is healthy.
+func getPatchy[T any](s *snapshot[T, *table], hash uint64) (T, error) {
+	if sampled(hash) {
+		s.count(s.layout.walkOf(hash))
+	}
+	home, stride := s.layout.start(hash)
+	if p, after := s.ahead(home, stride, hops); after < hops {
+		return s.values[p], nil
+	}
+	return s.first(s.layout.walkOf(hash))
 }
 
 // A table is the layout of a Maglev.

@@ -98,7 +98,6 @@ type view struct {
 	// that it cannot be predicted whether one is: then looking at several at once,
 	// without a branch for each, is faster. Results are the same. Rings do not ask.
 	patchy bool
-	calm   bitmap // healthy, or the empty set if it is patchy
 
 	// sparse has the positions of the healthy owners in order, and is nil unless
 	// they are rare. With it a walk is short whatever the outage.
@@ -125,10 +124,6 @@ func (v *view) setHealth(p int, healthy bool) {
 func (v *view) index() {
 	n := int(v.owners.n)
 	v.patchy = v.alive/3 < n/4 // 4*alive may not fit 32 bits
-	v.calm = v.healthy
-	if v.patchy {
-		v.calm = nil
-	}
 	v.sparse = nil
 	if v.alive == 0 || v.alive >= n/rare {
 		return
