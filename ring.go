@@ -78,15 +78,17 @@ func (r *Ring[T]) Get(key string) (T, error) {
 	l := s.layout
 	// The usual lookup is written out here: as calls of locate and getPoint, which
 	// do the same and are too large to be inlined, it takes a tenth longer.
-	var position uint64
+	var position, word uint64
+	var point uint32
 	if l.hash.fn != nil {
 		position = l.hash.fn(key)
+		point, word = l.find(position)
 	} else {
 		position = l.digests.keyPosition(key)
-	}
-	point, word := l.find(position)
-	if l.tied(word, position) {
-		point, word = l.findTied(key, point, position)
+		point, word = l.find(position)
+		if l.tied(word, position) {
+			point, word = l.findTied(key, point, position)
+		}
 	}
 	if p := uint32(word & l.mask); s.healthy.has(p) {
 		return s.values[p], nil

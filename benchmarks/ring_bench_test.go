@@ -59,12 +59,12 @@ func getRing[T any](b *testing.B, r *chash.Ring[T]) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	var last T
+	var err error
 	for i := range b.N {
-		value, err := r.Get(keys[i&keyMask])
-		if err != nil {
-			b.Fatal(err)
-		}
-		last = value
+		last, err = r.Get(keys[i&keyMask])
+	}
+	if err != nil {
+		b.Fatal(err)
 	}
 	keep(last)
 }
