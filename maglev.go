@@ -101,7 +101,7 @@ func (m *Maglev[T]) Get(key string) (T, error) {
 	if s.patchy {
 		return getPatchy(s, hash)
 	}
-	if p := t.at(t.home(hash)); s.healthy.has(p) {
+	if p := t.at(t.home(hash)); s.whole || s.healthy.has(p) {
 		return s.values[p], nil
 	}
 	return getSlot(s, hash)

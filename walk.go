@@ -99,6 +99,9 @@ type view struct {
 	// without a branch for each, is faster. Results are the same. Rings do not ask.
 	patchy bool
 
+	// whole says that every owner is healthy, so that lookups need not ask.
+	whole bool
+
 	// sparse has the positions of the healthy owners in order, and is nil unless
 	// they are rare. With it a walk is short whatever the outage.
 	sparse []uint32
@@ -124,6 +127,7 @@ func (v *view) setHealth(p int, healthy bool) {
 func (v *view) index() {
 	n := int(v.owners.n)
 	v.patchy = v.alive/3 < n/4 // 4*alive may not fit 32 bits
+	v.whole = n > 0 && v.alive == n
 	v.sparse = nil
 	if v.alive == 0 || v.alive >= n/rare {
 		return
