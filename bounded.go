@@ -76,10 +76,10 @@ func (l *Lease[T]) Release() {
 //
 // with the c of WithLoadFactor, the weight of that backend itself, and the sum over
 // the healthy placements, each with the weight of the backend that lookups return
-// there. It is computed with float64. So a key goes where Get sends it as long as there is
-// room, what overflows goes to the same next backend each time, and with one
-// healthy backend or more there always is room. On an empty structure the error
-// is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends.
+// there. It is computed with float64. So a key goes where Get sends it as long as
+// there is room, what overflows goes to the same next backend each time, and with
+// one healthy backend or more there always is room. On an empty structure the
+// error is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends.
 //
 // Loads belong to names: they outlive rebuilds, states, weights, and a removal
 // until the last lease is released, so that a backend added again under its name
@@ -89,9 +89,9 @@ func (l *Lease[T]) Release() {
 //
 // The first Acquire of a structure makes the counters, for which it waits like a
 // change of the membership. Every other allocates nothing and takes no lock. It
-// costs about what Get costs and writes two shared counters, and for each
-// backend met without room one more look: c/(c-1) looks at most are expected,
-// which are 5 by default.
+// costs what Get costs and, with Release, four writes of counters, of which one
+// counter is shared by all leases; and for each backend met without room one more
+// look. About c/(c-1) looks at most are expected, which are 5 by default.
 func (c *core[T, L]) Acquire(key string) (Lease[T], error) {
 	s := c.current.Load()
 	if s.live > 0 && s.quotas == nil {
