@@ -34,9 +34,9 @@ import (
 // most a quarter more leases in flight than its fair share.
 const DefaultLoadFactor = 1.25
 
-func (c *config) validateLoadFactor() error {
-	if !validLoadFactor(c.loadFactor) {
-		return fmt.Errorf("%w: %v", ErrInvalidLoadFactor, c.loadFactor)
+func validateLoadFactor(c float64) error {
+	if !validLoadFactor(c) {
+		return fmt.Errorf("%w: %v", ErrInvalidLoadFactor, c)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func validLoadFactor(c float64) bool { return c > 1 && c <= math.MaxFloat64 }
 
 // A Lease is a backend's Value for as long as a request to it is in flight: it
 // counts towards the backend's load until Release. The zero value, which comes
-// with an error of Acquire, is that of no backend, and to release it does
+// with an error of Acquire and AcquireNext, is that of no backend, and to release it does
 // nothing. A Lease must not be copied, which vet reports, or its Release could
 // count twice; hand on a pointer. It is safe for concurrent use by multiple
 // goroutines, Value as far as T is.
@@ -74,7 +74,7 @@ func (l *Lease[T]) Release() {
 //
 //	ceil(c * (total in flight + 1) * weight / sum of weights)
 //
-// with the c of WithLoadFactor, the weight of that backend itself, and the sum over
+// with the c of WithLoadFactor or SetLoadFactor, the weight of that backend itself, and the sum over
 // the healthy placements, each with the weight of the backend that lookups return
 // there. It is computed with float64. So a key goes where Get sends it as long as
 // there is room, what overflows goes to the same next backend each time, and with
@@ -93,6 +93,20 @@ func (l *Lease[T]) Release() {
 // counter is shared by all leases; and for each backend met without room one more
 // look. About c/(c-1) looks at most are expected, which are 5 by default.
 func (c *core[T, L]) Acquire(key string) (Lease[T], error) {
+	return c.acquire(search{key: key})
+}
+
+// AcquireNext is Acquire for a request that has no key: it begins with the backend
+// whose turn it is, as Next does and in turns with it, and goes on in the order of
+// hash keys. So such requests are spread evenly, and count towards the loads that
+// those with a key find.
+func (c *core[T, L]) AcquireNext() (Lease[T], error) {
+	return c.acquire(search{rotate: true})
+}
+
+// acquire takes a lease from the first placement of a search that has room. The
+// search has not begun.
+func (c *core[T, L]) acquire(q search) (Lease[T], error) {
 	s := c.current.Load()
 	if s.live > 0 && s.quotas == nil {
 		s = c.openLedger()
@@ -100,27 +114,74 @@ func (c *core[T, L]) Acquire(key string) (Lease[T], error) {
 	if s.live == 0 {
 		return Lease[T]{}, s.empty
 	}
-	w := s.layout.walk(key)
+	if q.rotate {
+		q.turn = c.turn.Add(1) - 1
+	}
+	s.begin(&q)
 	total := s.quotas.total // the same in every snapshot from now on
 	inFlight := total.n.Add(1)
 	for {
-		p, more := w.next(&s.view)
+		p, more := q.next(&s.view)
 		if more {
 			var taken bool
 			if taken, more = s.quotas.take(p, inFlight); taken {
 				return Lease[T]{Value: s.values[p], tally: s.quotas.at[p].tally}, nil
 			}
 		}
-		if !more { // of this walk, or of this snapshot
+		if !more { // of this search, or of this snapshot
 			if s = c.current.Load(); s.live == 0 {
 				total.n.Add(-1)
 				return Lease[T]{}, s.empty
 			}
-			w = s.layout.walk(key)
+			s.begin(&q)
 		}
 		// Others may have come or gone since, for perhaps a whole time slice.
 		inFlight = total.n.Load()
 	}
+}
+
+// A search is the order in which healthy placements are asked for room: that of
+// the key, in which each is met at least once, or, if it is to rotate, that of
+// hash keys from the turn's on, over and over.
+type search struct {
+	key  string
+	walk walk
+
+	rotate bool
+	turn   uint64
+}
+
+// begin begins a search, or begins it again.
+func (s *snapshot[T, L]) begin(q *search) {
+	if !q.rotate {
+		q.walk = s.layout.walk(q.key)
+	}
+}
+
+// next returns the next placement and whether there was one.
+func (q *search) next(v *view) (placement uint32, found bool) {
+	if !q.rotate {
+		return q.walk.next(v)
+	}
+	q.turn++
+	return v.turn(q.turn - 1), true
+}
+
+// SetLoadFactor sets the c of WithLoadFactor; c of 1 and below, infinity and NaN
+// are ErrInvalidLoadFactor. Leases in flight stay, also where they are more than
+// is now allowed. It rebuilds nothing; once Acquire has been called it costs time
+// for each placement.
+func (c *core[T, L]) SetLoadFactor(factor float64) error {
+	if err := validateLoadFactor(factor); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.loadFactor = factor
+	if c.ledger != nil {
+		c.publish(c.current.Load().copy())
+	}
+	return nil
 }
 
 // A tally counts leases: one backend's, or all. It has cache lines of its own,

@@ -1,6 +1,7 @@
 package chash_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -27,6 +28,9 @@ func init() { sentinels["ErrInvalidLoadFactor"] = chash.ErrInvalidLoadFactor }
 type bounded interface {
 	structure
 	Acquire(key string) (chash.Lease[string], error)
+	AcquireNext() (chash.Lease[string], error)
+	SetLoadFactor(factor float64) error
+	Stats() chash.Stats
 	Loads() map[string]int64
 	InFlight() int64
 	Tallies() int
@@ -62,6 +66,16 @@ func acquire(t *testing.T, s bounded, key string) *chash.Lease[string] {
 	lease, err := s.Acquire(key)
 	if err != nil {
 		t.Errorf("Acquire(%q) = %v, want no error", key, err)
+	}
+	return &lease
+}
+
+// acquireNext is acquire without a key.
+func acquireNext(t *testing.T, s bounded) *chash.Lease[string] {
+	t.Helper()
+	lease, err := s.AcquireNext()
+	if err != nil {
+		t.Errorf("AcquireNext() = %v, want no error", err)
 	}
 	return &lease
 }
@@ -123,6 +137,24 @@ type ledgerTwin struct {
 	backends map[string]chash.Backend[string]
 	loads    map[string]int64
 	total    int64
+	turn     int // of those that came without a key
+}
+
+// rotation is the order for a lease without a key, whose turn this takes.
+func (w *ledgerTwin) rotation() []string {
+	var order []string
+	for _, b := range answeringOf(w.backends) {
+		order = append(order, b.Name)
+	}
+	if len(order) == 0 {
+		return nil
+	}
+	slices.SortFunc(order, func(a, b string) int {
+		return strings.Compare(cmp.Or(w.backends[a].HashKey, a), cmp.Or(w.backends[b].HashKey, b))
+	})
+	at := w.turn % len(order)
+	w.turn++
+	return slices.Concat(order[at:], order[:at])
 }
 
 // acquire returns the backend that the next lease of a key is to be on, given
@@ -156,13 +188,13 @@ func TestAcquire_Twin(t *testing.T) {
 	factors := []float64{chash.DefaultLoadFactor, 1.5, 1.0625, 1 + 0x1p-40, 8, math.MaxFloat64}
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		refused := 0
-		for seed, c := range factors {
+		for seed, first := range factors {
 			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			key := zipf(random, 40)
-			w := &ledgerTwin{c: c, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
+			w := &ledgerTwin{c: first, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
 			var opts []chash.Option
-			if c != chash.DefaultLoadFactor {
-				opts = append(opts, chash.WithLoadFactor(c))
+			if first != chash.DefaultLoadFactor {
+				opts = append(opts, chash.WithLoadFactor(first))
 			}
 			s := build(nil, opts...)
 			fresh := func(name string) chash.Backend[string] {
@@ -181,17 +213,21 @@ func TestAcquire_Twin(t *testing.T) {
 				case op < 48:
 					key := key()
 					order, _ := s.GetN(key, len(names))
+					take := func() (chash.Lease[string], error) { return s.Acquire(key) }
+					if random.IntN(3) == 0 {
+						key, order, take = "none", w.rotation(), s.AcquireNext
+					}
 					want := w.acquire(order)
-					lease, err := s.Acquire(key)
+					lease, err := take()
 					if want == "" {
 						refused++
 						if len(order) > 0 || err == nil {
-							t.Fatalf("Acquire(%q) with factor %v = %q, %v; preferred are %q, the twin finds none", key, c, lease.Value, err, order)
+							t.Fatalf("Acquire(%q) with factor %v = %q, %v; preferred are %q, the twin finds none", key, w.c, lease.Value, err, order)
 						}
 						break
 					}
 					if err != nil || lease.Value != want {
-						t.Fatalf("Acquire(%q) with factor %v = %q, %v, want %q; preferred are %q", key, c, lease.Value, err, want, order)
+						t.Fatalf("Acquire(%q) with factor %v = %q, %v, want %q; preferred are %q", key, w.c, lease.Value, err, want, order)
 					}
 					leases = append(leases, &lease)
 				case op < 90 && len(leases) > 0:
@@ -203,7 +239,10 @@ func TestAcquire_Twin(t *testing.T) {
 					b.Weight = 1 + random.Uint32N(6)
 					require.NoError(t, s.SetWeight(name, b.Weight))
 					w.backends[name] = b
-				case op < 96 && known:
+				case op < 95 && known:
+					w.c = factors[random.IntN(len(factors))]
+					require.NoError(t, s.SetLoadFactor(w.c))
+				case op < 97 && known:
 					require.NoError(t, s.Remove(name))
 					delete(w.backends, name)
 				case known:
@@ -215,11 +254,11 @@ func TestAcquire_Twin(t *testing.T) {
 					require.NoError(t, s.Add(w.backends[name]))
 				}
 				if !maps.Equal(s.Loads(), w.loads) || s.InFlight() != w.total {
-					t.Fatalf("loads with factor %v = %v, together %d, want %v, together %d", c, s.Loads(), s.InFlight(), w.loads, w.total)
+					t.Fatalf("loads with factor %v = %v, together %d, want %v, together %d", w.c, s.Loads(), s.InFlight(), w.loads, w.total)
 				}
 			}
 			if len(leases) < 20 {
-				t.Errorf("leases in the end with factor %v = %d, want 20 at least: the test shows little", c, len(leases))
+				t.Errorf("leases in the end, begun with factor %v = %d, want 20 at least: the test shows little", first, len(leases))
 			}
 			for _, lease := range leases {
 				lease.Release()
@@ -298,6 +337,11 @@ func TestAcquire_Fails(t *testing.T) {
 					t.Errorf("Acquire(key) = %q, %v, want \"\", %v", lease.Value, err, want)
 				}
 				lease.Release()
+				turn, err := s.AcquireNext()
+				if err != want || turn.Value != "" {
+					t.Errorf("AcquireNext() = %q, %v, want \"\", %v", turn.Value, err, want)
+				}
+				turn.Release()
 			}
 			checkLoads(t, s, nil)
 			if got := s.HasQuotas(); got != used {
@@ -842,11 +886,14 @@ func TestAcquire_StandIn(t *testing.T) {
 	})
 }
 
+// invalidLoadFactors are some, each with what an error is to say.
+var invalidLoadFactors = map[float64]string{
+	1: "1", math.Nextafter(1, 0): "0.9999999999999999", 0.5: "0.5", 0: "0", -1.5: "-1.5",
+	math.NaN(): "NaN", math.Inf(1): "+Inf", math.Inf(-1): "-Inf",
+}
+
 func TestWithLoadFactor_Invalid(t *testing.T) {
-	for c, text := range map[float64]string{
-		1: "1", math.Nextafter(1, 0): "0.9999999999999999", 0.5: "0.5", 0: "0", -1.5: "-1.5",
-		math.NaN(): "NaN", math.Inf(1): "+Inf", math.Inf(-1): "-Inf",
-	} {
+	for c, text := range invalidLoadFactors {
 		for _, kind := range structures {
 			s, err := kind.make(chash.Named("a"), chash.WithLoadFactor(c))
 			checkError(t, fmt.Sprintf("New(%s, WithLoadFactor(%v))", kind.name, c), err, chash.ErrInvalidLoadFactor, text)
@@ -860,6 +907,90 @@ func TestWithLoadFactor_Invalid(t *testing.T) {
 		_, err := kind.make(nil, chash.WithLoadFactor(0), chash.WithLoadFactor(math.Nextafter(1, 2)))
 		require.NoError(t, err)
 	}
+}
+
+// TestSetLoadFactor: it holds from the next lease on, for a structure with counters
+// and for one without, and rebuilds nothing; a clone has what its origin had.
+func TestSetLoadFactor(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		for _, used := range []bool{false, true} {
+			s := build(chash.Named("a", "b", "c", "d"))
+			if used {
+				acquire(t, s, "key").Release()
+			}
+			before := stateOf(s)
+			clone := s.Clone().(bounded)
+			require.NoError(t, s.SetLoadFactor(3))
+			checkState(t, s, "SetLoadFactor", before)
+			if got := s.HasQuotas(); got != used {
+				t.Errorf("counters made after SetLoadFactor = %t, want %t", got, used)
+			}
+			home := must(s.Get("key"))
+			// The bound of one of four equal backends is ceil(3/4*total): a third
+			// lease of 3 still finds room, the fourth does not.
+			for i, want := range []bool{true, true, true, false} {
+				if got := acquire(t, s, "key").Value; (got == home) != want {
+					t.Errorf("lease %d of one key with factor 3 = %q; on %q = %t, want %t", i, got, home, !want, want)
+				}
+			}
+			loads := s.Loads()
+			require.NoError(t, s.SetLoadFactor(1.25))
+			checkLoads(t, s, loads)
+			if got := acquire(t, s, "key").Value; got == home {
+				t.Errorf("lease beyond the bound of factor 1.25 = %q, want another", got)
+			}
+			acquire(t, clone, "key")
+			if got := acquire(t, clone, "key").Value; got == home {
+				t.Errorf("second lease of a clone made before SetLoadFactor = %q, want another", got)
+			}
+			require.NoError(t, s.SetLoadFactor(1.5))
+			if got := s.Stats().LoadFactor; got != 1.5 {
+				t.Errorf("LoadFactor = %v, want 1.5", got)
+			}
+			if got := clone.Stats().LoadFactor; got != chash.DefaultLoadFactor {
+				t.Errorf("LoadFactor of the clone = %v, want %v", got, chash.DefaultLoadFactor)
+			}
+		}
+	})
+}
+
+func TestSetLoadFactor_Invalid(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a", "b"), chash.WithLoadFactor(2))
+		for c, text := range invalidLoadFactors {
+			checkError(t, fmt.Sprintf("SetLoadFactor(%v)", c), s.SetLoadFactor(c), chash.ErrInvalidLoadFactor, text)
+		}
+		if got := s.Stats().LoadFactor; got != 2 {
+			t.Errorf("LoadFactor after failing calls = %v, want 2", got)
+		}
+	})
+}
+
+// TestAcquireNext: without a bound in the way leases go round as Next does, and
+// take turns with it.
+func TestAcquireNext(t *testing.T) {
+	backends := []chash.Backend[string]{
+		backend("a", "", 9, 0), backend("b", "", 1, 0), backend("c", "", 1, chash.Unhealthy), backend("d", "0", 1, 0), backend("e", "", 1, chash.Draining),
+	}
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(backends, chash.WithLoadFactor(100))
+		for round := range 4 {
+			for i, want := range []string{"d", "a", "b"} {
+				if (round+i)%2 == 0 {
+					if got := must(s.Next()); got != want {
+						t.Errorf("Next() in round %d = %q, want %q", round, got, want)
+					}
+					continue
+				}
+				lease := acquireNext(t, s)
+				if lease.Value != want {
+					t.Errorf("AcquireNext() in round %d = %q, want %q", round, lease.Value, want)
+				}
+				lease.Release()
+			}
+		}
+		checkLoads(t, s, nil)
+	})
 }
 
 func TestAcquire_DoesNotAllocate(t *testing.T) {
@@ -880,6 +1011,12 @@ func TestAcquire_DoesNotAllocate(t *testing.T) {
 						}); got != 0 {
 							t.Errorf("allocations of Acquire and Release with a key of %d bytes = %v, want 0", len(key), got)
 						}
+					}
+					if got := testing.AllocsPerRun(20, func() {
+						lease, _ := s.AcquireNext()
+						lease.Release()
+					}); got != 0 {
+						t.Errorf("allocations of AcquireNext and Release = %v, want 0", got)
 					}
 				}
 			})
@@ -1023,7 +1160,11 @@ func TestAcquire_BoundUnderChurn(t *testing.T) {
 					held[i] = slices.Delete(held[i], at, at+1)
 					return 0
 				}
-				held[i] = append(held[i], acquire(t, s, keys[i]()))
+				if random[i].IntN(4) == 0 {
+					held[i] = append(held[i], acquireNext(t, s))
+				} else {
+					held[i] = append(held[i], acquire(t, s, keys[i]()))
+				}
 				return 1
 			})
 			want, peak := map[string]int64{}, inFlight

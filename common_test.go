@@ -498,6 +498,15 @@ func TestFailingCall_ChangesNothing(t *testing.T) {
 	}
 	fresh := chash.Named("fresh")[0]
 	odd := backend("odd", "", 1, chash.Draining+1)
+	swap := func(name string, old, state chash.State) func(structure) error {
+		return func(s structure) error {
+			swapped, err := s.CompareAndSwapState(name, old, state)
+			if swapped {
+				return fmt.Errorf("CompareAndSwapState(%q, %v, %v) = true, %w", name, old, state, err)
+			}
+			return err
+		}
+	}
 	tests := []struct {
 		call string
 		do   func(s structure) error
@@ -532,6 +541,11 @@ func TestFailingCall_ChangesNothing(t *testing.T) {
 		{"SetState of an empty name", func(s structure) error { return s.SetState("", chash.Draining) }, chash.ErrBackendNotFound, []string{`""`}},
 		{"SetState to an unknown state", func(s structure) error { return s.SetState("plain", chash.Draining+1) }, chash.ErrInvalidState, []string{`"plain"`, "3"}},
 		{"SetState of a draining one to an unknown state", func(s structure) error { return s.SetState("drained", 255) }, chash.ErrInvalidState, []string{`"drained"`, "255"}},
+
+		{"CompareAndSwapState of an unknown name", swap("nobody", chash.Healthy, chash.Unhealthy), chash.ErrBackendNotFound, []string{`"nobody"`}},
+		{"CompareAndSwapState of a hash key", swap("twin", chash.Healthy, chash.Unhealthy), chash.ErrBackendNotFound, []string{`"twin"`}},
+		{"CompareAndSwapState to an unknown state", swap("plain", chash.Healthy, 3), chash.ErrInvalidState, []string{`"plain"`, "3"}},
+		{"CompareAndSwapState from an unknown state", swap("plain", 4, chash.Healthy), chash.ErrInvalidState, []string{`"plain"`, "4"}},
 
 		{"SetWeight of an unknown name", func(s structure) error { return s.SetWeight("nobody", 2) }, chash.ErrBackendNotFound, []string{`"nobody"`}},
 		{"SetWeight to 0", func(s structure) error { return s.SetWeight("plain", 0) }, chash.ErrInvalidWeight, []string{`"plain"`, "0"}},
@@ -574,14 +588,18 @@ func TestBatchOfNothing(t *testing.T) {
 		s := make(t, chash.Named("a", "b"))
 		before := stateOf(s)
 		for call, do := range map[string]func() error{
-			"Add()":            func() error { return s.Add() },
-			"Add(nil...)":      func() error { return s.Add([]chash.Backend[string](nil)...) },
-			"Add([]...)":       func() error { return s.Add([]chash.Backend[string]{}...) },
-			"Remove()":         func() error { return s.Remove() },
-			"Remove(nil...)":   func() error { return s.Remove([]string(nil)...) },
-			"Set of the same":  func() error { return s.Set(chash.Named("b", "a")) },
-			"Set of Backends":  func() error { return s.Set(s.Backends()) },
-			"SetState as is":   func() error { return s.SetState("a", chash.Healthy) },
+			"Add()":           func() error { return s.Add() },
+			"Add(nil...)":     func() error { return s.Add([]chash.Backend[string](nil)...) },
+			"Add([]...)":      func() error { return s.Add([]chash.Backend[string]{}...) },
+			"Remove()":        func() error { return s.Remove() },
+			"Remove(nil...)":  func() error { return s.Remove([]string(nil)...) },
+			"Set of the same": func() error { return s.Set(chash.Named("b", "a")) },
+			"Set of Backends": func() error { return s.Set(s.Backends()) },
+			"SetState as is":  func() error { return s.SetState("a", chash.Healthy) },
+			"CompareAndSwapState of another state": func() error {
+				_, err := s.CompareAndSwapState("a", chash.Unhealthy, chash.Draining)
+				return err
+			},
 			"SetWeight as is":  func() error { return s.SetWeight("a", 1) },
 			"SetValue as is":   func() error { return s.SetValue("a", "a") },
 			"a clone's Remove": func() error { return s.Clone().Remove("a") },
@@ -592,6 +610,45 @@ func TestBatchOfNothing(t *testing.T) {
 			checkState(t, s, call, before)
 		}
 	})
+}
+
+// TestCompareAndSwapState: from every state to every other, expecting each, it does
+// what SetState does or nothing, and says which.
+func TestCompareAndSwapState(t *testing.T) {
+	states := []chash.State{chash.Healthy, chash.Unhealthy, chash.Draining}
+	onBoth(t, func(t *testing.T, make maker) {
+		for _, before := range states {
+			start := []chash.Backend[string]{backend("a", "", 2, before), backend("b", "", 1, 0), backend("c", "", 1, 0)}
+			for _, old := range states {
+				for _, state := range states {
+					call := fmt.Sprintf("CompareAndSwapState(a, %v, %v) of a %v one", old, state, before)
+					s, want := make(t, start), make(t, start)
+					if old == before {
+						require.NoError(t, want.SetState("a", state))
+					}
+					swapped, err := s.CompareAndSwapState("a", old, state)
+					if swapped != (old == before) || err != nil {
+						t.Errorf("%s = %t, %v, want %t, no error", call, swapped, err, old == before)
+					}
+					checkState(t, s, call, stateOf(want))
+				}
+			}
+		}
+	})
+}
+
+// TestCompareAndSwapState_Full: where there is no room to come out of a drain,
+// nothing is swapped.
+func TestCompareAndSwapState_Full(t *testing.T) {
+	table, err := newMaglev([]chash.Backend[string]{
+		backend("a", "", 1, 0), backend("b", "", 1, 0), backend("c", "", 1, chash.Draining),
+	}, chash.WithTableSize(2))
+	require.NoError(t, err)
+	swapped, err := table.CompareAndSwapState("c", chash.Draining, chash.Healthy)
+	if swapped {
+		t.Error("CompareAndSwapState(c, draining, healthy) of a full table = true, want false")
+	}
+	checkError(t, "CompareAndSwapState(c, draining, healthy)", err, chash.ErrTooManyBackends)
 }
 
 func TestBackends(t *testing.T) {

@@ -158,6 +158,31 @@ func (c *core[T, L]) SetState(name string, state State) error {
 	if err != nil {
 		return err
 	}
+	return c.setState(i, state)
+}
+
+// CompareAndSwapState is SetState if the backend's state is old, and otherwise
+// changes nothing; it reports which. So what a health check found cannot undo a
+// drain that began meanwhile. The errors are those of SetState, ErrInvalidState
+// also for old.
+func (c *core[T, L]) CompareAndSwapState(name string, old, state State) (swapped bool, err error) {
+	for _, s := range []State{old, state} {
+		if err := s.validate(name); err != nil {
+			return false, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, err := c.roster.find(name)
+	if err != nil || c.roster.members[i].State != old {
+		return false, err
+	}
+	err = c.setState(i, state)
+	return err == nil, err
+}
+
+// setState sets the state of member i, under the lock.
+func (c *core[T, L]) setState(i int, state State) error {
 	before := c.roster.members[i].State
 	switch {
 	case before == state:

@@ -59,8 +59,8 @@ var (
 	// hash function: a function of the caller's carries its own seed.
 	ErrSeedAndHash = errors.New("chash: seed and hash function exclude each other")
 
-	// ErrInvalidLoadFactor is returned by the constructors for a load factor that
-	// is not a number above 1.
+	// ErrInvalidLoadFactor is returned by the constructors and by SetLoadFactor for a
+	// load factor that is not a number above 1.
 	ErrInvalidLoadFactor = errors.New("chash: invalid load factor")
 
 	// ErrExportDiffers is returned by CheckTable and CheckPoints for a table that is

@@ -43,6 +43,39 @@ func ExampleMaglev_Acquire() {
 	// with nothing else in flight: cache-2
 }
 
+// Requests without a key go round, and they too are load: where the third is still
+// in flight, a request with a key finds its backend full and goes to the next one.
+func ExampleMaglev_AcquireNext() {
+	table, err := chash.NewMaglev(chash.Named("cache-0", "cache-1", "cache-2", "cache-3"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var inFlight []*chash.Lease[string]
+	for range 3 {
+		lease, err := table.AcquireNext()
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("without a key:", lease.Value)
+		inFlight = append(inFlight, &lease)
+	}
+	inFlight[0].Release()
+	inFlight[1].Release()
+	lease, err := table.Acquire("/video/cat") // of cache-2
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("/video/cat:", lease.Value)
+	lease.Release()
+	inFlight[2].Release()
+
+	// Output:
+	// without a key: cache-0
+	// without a key: cache-1
+	// without a key: cache-2
+	// /video/cat: cache-1
+}
+
 // Bounds follow the weights. All requests are of one key, which belongs to the
 // small backend: of 90 in flight it takes ceil(1.25 * 90 * 1/3) = 38.
 func ExampleRing_Acquire() {
@@ -123,4 +156,35 @@ func ExampleWithLoadFactor() {
 	// 1.25 map[a:31 b:6 c:32 d:31]
 	// 2 map[a:50 c:50]
 	// chash: invalid load factor: 0.5
+}
+
+// The factor can follow a configuration that is read again. Leases in flight stay.
+func ExampleMaglev_SetLoadFactor() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c", "d"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	onA := 0
+	for _, factor := range []float64{1.25, 2, 1} {
+		if err := table.SetLoadFactor(factor); err != nil {
+			fmt.Println(err)
+			continue
+		}
+		for range 100 {
+			lease, err := table.Acquire("hot")
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer lease.Release()
+			if lease.Value == "a" {
+				onA++
+			}
+		}
+		fmt.Printf("factor %v: %d of %d on a\n", table.Stats().LoadFactor, onA, table.Stats().InFlight)
+	}
+
+	// Output:
+	// factor 1.25: 31 of 100 on a
+	// factor 2: 63 of 200 on a
+	// chash: invalid load factor: 1
 }

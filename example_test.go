@@ -359,6 +359,37 @@ func ExampleMaglev_SetState_health() {
 	// b is healthy: b a c a
 }
 
+// A health check takes its time, and an operator may begin a drain meanwhile. What
+// the check found counts only if the backend is still as it was.
+func ExampleMaglev_CompareAndSwapState() {
+	table, err := chash.NewMaglev(chash.Named("a", "b"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	recovered := func(name string) {
+		swapped, err := table.CompareAndSwapState(name, chash.Unhealthy, chash.Healthy)
+		if err != nil {
+			log.Fatal(err) // chash.ErrBackendNotFound: it was removed
+		}
+		backend, _ := table.Backend(name)
+		fmt.Println(name, swapped, backend.State)
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := table.SetState(name, chash.Unhealthy); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := table.SetState("b", chash.Draining); err != nil {
+		log.Fatal(err)
+	}
+	recovered("a")
+	recovered("b")
+
+	// Output:
+	// a true healthy
+	// b false draining
+}
+
 // Before a backend is switched off it drains: it gets no new requests, while
 // those that it has can end. The Remove afterwards moves no key.
 func ExampleMaglev_SetState_drain() {

@@ -199,6 +199,11 @@ func (c *core[T, L]) Next() (T, error) {
 	if s.live == 0 {
 		return s.fail()
 	}
-	turn := (c.turn.Add(1) - 1) % uint64(s.live)
-	return s.values[s.healthy.nth(int(turn))], nil
+	return s.values[s.turn(c.turn.Add(1)-1)], nil
+}
+
+// turn returns the healthy placement, of which there is one, that a count leads
+// to: each in the order of their hash keys, over and over.
+func (v *view) turn(count uint64) uint32 {
+	return uint32(v.healthy.nth(int(count % uint64(v.live))))
 }

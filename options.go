@@ -53,7 +53,8 @@ func WithHash(hash func(key string) uint64) Option {
 // WithLoadFactor sets how far Acquire lets the load of a backend go beyond its
 // fair share of what is in flight: to c times of it, rounded up. The default is
 // DefaultLoadFactor. Closer to 1 loads are more even, and more keys are away from
-// their backend. 1 and below, infinity and NaN are ErrInvalidLoadFactor.
+// their backend. 1 and below, infinity and NaN are ErrInvalidLoadFactor. It can be
+// changed later with SetLoadFactor.
 func WithLoadFactor(c float64) Option {
 	return option(func(o *config) { o.loadFactor = c })
 }
@@ -97,7 +98,7 @@ func (c *config) validate() error {
 	if c.hashGiven && c.seed != 0 {
 		return ErrSeedAndHash
 	}
-	return c.validateLoadFactor()
+	return validateLoadFactor(c.loadFactor)
 }
 
 type (

@@ -27,6 +27,9 @@ type Stats struct {
 	// extrapolated from one key in 64, chosen by its hash.
 	Fallbacks uint64 `json:"fallbacks"`
 
+	// LoadFactor is the c of WithLoadFactor or SetLoadFactor.
+	LoadFactor float64 `json:"load_factor"`
+
 	// InFlight is the number of leases that Acquire has given or is about to give and
 	// that are not released, those of unhealthy and removed backends included. Loads
 	// has them by name of backend, where there are any. Leases come and go while
@@ -57,6 +60,7 @@ func (c *core[T, L]) stats() (Stats, L, []placement) {
 		Rebuilds:    c.rebuilds,
 		LastRebuild: c.lastTime,
 		Fallbacks:   c.fallbacks.Load(),
+		LoadFactor:  c.loadFactor,
 		Loads:       c.loads(), // before the total, which they do not exceed
 		InFlight:    c.inFlight(),
 	}

@@ -66,7 +66,7 @@ func TestStats_Counts(t *testing.T) {
 
 		s.Clear()
 		got = s.Stats()
-		require.Equal(t, chash.Stats{Rebuilds: 3, LastRebuild: got.LastRebuild, Loads: map[string]int64{}}, got)
+		require.Equal(t, chash.Stats{Rebuilds: 3, LastRebuild: got.LastRebuild, LoadFactor: chash.DefaultLoadFactor, Loads: map[string]int64{}}, got)
 	})
 }
 

@@ -23,6 +23,7 @@ type structureOf[T any] interface {
 	Set(backends []chash.Backend[T]) error
 	Clear()
 	SetState(name string, state chash.State) error
+	CompareAndSwapState(name string, old, state chash.State) (swapped bool, err error)
 	SetWeight(name string, weight uint32) error
 	SetValue(name string, value T) error
 
