@@ -35,7 +35,7 @@
 //	lookup       one xxHash64 of the key,        one SHA-256 of the key, and a
 //	             one slot read                   search of expected constant time
 //
-//	memory       a table of 65,537 slots, each   up to 15.5 bytes a point; a
+//	memory       a table of 65,537 slots, each   at most 16 bytes a point; a
 //	             1 byte for up to 256            backend has 160 points for each
 //	             placements, 2 bytes for up      unit of its weight
 //	             to 65,536, else 4

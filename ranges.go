@@ -437,7 +437,7 @@ func (s *sweep) position() uint64 {
 		return math.MaxUint64
 	}
 	point := s.point(s.begin)
-	for s.ring.index[s.bucket+1] <= point {
+	for s.ring.end(s.bucket) <= point {
 		s.bucket++
 	}
 	return s.ring.unpack(s.bucket, s.ring.packed[point])

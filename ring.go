@@ -151,7 +151,7 @@ func (r *ring) all() iter.Seq2[uint64, uint32] {
 	return func(yield func(uint64, uint32) bool) {
 		bucket := uint64(0)
 		for i, word := range r.packed[:r.n] {
-			for r.index[bucket+1] <= uint32(i) {
+			for r.end(bucket) <= uint32(i) {
 				bucket++
 			}
 			if !yield(r.unpack(bucket, word), uint32(word&r.mask)) {
@@ -230,7 +230,7 @@ func (r *ring) print(d *xxhash.Digest, names []uint64) (only uint64) {
 // them has the owner of point 0, where the ring closes.
 type ring struct {
 	owners
-	index      []uint32 // by bucket, and the number of points behind the last
+	index      []uint32 // by bucket
 	bits       uint     // of a bucket number, 1 to 26
 	placements []placement
 	replicas   uint64
@@ -280,7 +280,7 @@ func (r *ring) findTied(key string, point uint32, position uint64) (uint32, uint
 func (r *ring) find(position uint64) (point uint32, word uint64) {
 	target := position << (r.bits & 63)        // the masks spare the compiler
 	bucket := position >> ((64 - r.bits) & 63) // a test for shifts of 64 and more
-	point, end := r.index[bucket], r.index[bucket+1]
+	point, end := r.index[bucket], r.end(bucket)
 	// An owner in the low bits does not matter, since those of target are 0.
 	if n := end - point; n <= window {
 		// How far to go cannot be predicted, so there is no branch: of the next
@@ -312,11 +312,21 @@ func less(a, b uint64) uint32 {
 // there are any.
 func (r *ring) run(point uint32, position uint64) []uint64 {
 	target := position << (r.bits & 63)
-	end := point
-	for end < r.index[r.bucket(position)+1] && r.packed[end]&^r.mask == target {
+	end, last := point, r.end(r.bucket(position))
+	for end < last && r.packed[end]&^r.mask == target {
 		end++
 	}
 	return r.packed[point:end]
+}
+
+// end returns the first point behind a bucket. The index does not have the number
+// of points behind the last one: so its size is a power of two, which the runtime
+// need not round up.
+func (r *ring) end(bucket uint64) uint32 {
+	if next := bucket + 1; next < uint64(len(r.index)) {
+		return r.index[next]
+	}
+	return r.n
 }
 
 // unpack returns the position of a word in a bucket.

@@ -160,13 +160,22 @@ func TestTableKeepsTwoBytesASlot(t *testing.T) {
 }
 
 // The index, whose size is a power of two, weighs differently for each number of
-// points. Below some 10,000 points the runtime's rounding up of allocations can
-// cost 2 bytes more.
+// points, and so does what the runtime rounds up, most of all below 20,000 points.
 func TestRingKeepsSixteenBytesAPoint(t *testing.T) {
-	backends := equal(100)
-	for replicas := chash.DefaultReplicas; replicas <= 1500; replicas += replicas / 4 {
-		require.LessOrEqual(t, perPoint(t, backends, replicas), 16.0, "%d points", replicas*len(backends))
+	check := func(backends []chash.Backend[string], replicas int, opts ...chash.RingOption) {
+		t.Helper()
+		require.LessOrEqual(t, perPoint(t, backends, replicas, opts...), 16.0, "%d points", replicas*len(backends))
 	}
-	xx := chash.WithHash(xxhash.Sum64String)
-	require.LessOrEqual(t, perPoint(t, backends, chash.DefaultReplicas, xx), 16.0)
+	for nodes := 5; nodes < 100; nodes++ {
+		check(equal(nodes), chash.DefaultReplicas)
+	}
+	// Where the index gets larger than the numbers of points before had it, and
+	// where the points need a page more.
+	for _, replicas := range []int{256, 512, 639, 640, 1023, 1024, 1535, 1536} {
+		check(equal(10), replicas)
+	}
+	for replicas := chash.DefaultReplicas; replicas <= 1500; replicas += replicas / 4 {
+		check(equal(100), replicas)
+	}
+	check(equal(100), chash.DefaultReplicas, chash.WithHash(xxhash.Sum64String))
 }
