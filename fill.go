@@ -49,6 +49,8 @@ type claimant struct {
 type class struct {
 	weight    uint64
 	round     uint64 // 2k+1 for its next claim k
+	day       uint64 // of that round in the calendar
+	next      int32  // the class after it on its page of the calendar, or -1
 	claimants []claimant
 }
 
@@ -62,13 +64,25 @@ func (a *class) before(b *class) bool {
 // A filler is a table being filled.
 type filler struct {
 	divisor
-	classes []class // heaviest first; a heap by class.before after the first round
-	taken   []uint64
-	free    int      // slots
-	few     int      // from as many free slots on they are searched, not walked to
-	rest    []uint32 // those slots, in any order
+	classes []class // heaviest first
+	calendar
+	taken []uint64
+	free  int      // slots
+	few   int      // from as many free slots on they are searched, not walked to
+	rest  []uint32 // those slots, in any order
 
 	unserved []claimant // of the last round: those who found no slot free
+}
+
+// A calendar says when classes make their rounds after the first. A round is due
+// on the day that is its rank times the weight of all classes together, rounded
+// down: so there is one round a day on average, and no class has two on one day.
+// To know the order of the rounds takes a time for each that does not depend on
+// the number of classes, but for those of one day, which are sorted.
+type calendar struct {
+	weight uint64  // of all classes
+	pages  []int32 // by day modulo their number: the first class due then or a multiple later, or -1
+	today  []int32 // the classes due on one day
 }
 
 func newFiller(t *table, placements []placement) *filler {
@@ -115,7 +129,7 @@ func classify(claimants []claimant, placements []placement) []class {
 			classes[last].claimants = claimants[i-len(classes[last].claimants) : i+1]
 			continue
 		}
-		classes = append(classes, class{uint64(weight(c)), 1, claimants[i : i+1]})
+		classes = append(classes, class{weight: uint64(weight(c)), round: 1, claimants: claimants[i : i+1]})
 	}
 	return classes
 }
@@ -126,39 +140,110 @@ func fill[S uint8 | uint16 | uint32](f *filler) []S {
 	for i := range f.classes { // rank 0
 		claimRound(f, &f.classes[i], slots)
 	}
-	for f.free > 0 {
-		claimRound(f, &f.classes[0], slots)
-		f.sift()
+	f.open()
+	for day := uint64(0); f.free > 0; day++ {
+		for _, i := range f.due(day) {
+			claimRound(f, &f.classes[i], slots)
+			f.enter(i)
+		}
 	}
 	return slots
 }
 
+// open opens the calendar with the second round of each class.
+func (f *filler) open() {
+	f.pages = make([]int32, 1<<bits.Len(uint(len(f.classes))))
+	for i := range f.pages {
+		f.pages[i] = -1
+	}
+	for i := range f.classes {
+		f.weight += f.classes[i].weight // below 2^63: there are fewer than 2^31
+	}
+	for i := range f.classes {
+		f.enter(int32(i))
+	}
+}
+
+// page returns where the list of a day begins.
+func (c *calendar) page(day uint64) *int32 { return &c.pages[day%uint64(len(c.pages))] }
+
+// enter enters a class's next round into the calendar.
+func (f *filler) enter(i int32) {
+	c := &f.classes[i]
+	// The rank is round/(2*weight). The quotient fits: the round comes W/weight days
+	// after the one before, of which the day is past, or 3/2 of that after the first.
+	high, low := bits.Mul64(c.round, f.weight)
+	c.day, _ = bits.Div64(high, low, 2*c.weight)
+	page := f.page(c.day)
+	c.next, *page = *page, i
+}
+
+// due takes the classes that are due on a day off their page, by rank.
+func (f *filler) due(day uint64) []int32 {
+	f.today = f.today[:0]
+	for at := f.page(day); *at >= 0; {
+		c := &f.classes[*at]
+		if c.day != day {
+			at = &c.next
+			continue
+		}
+		f.today = append(f.today, *at)
+		*at = c.next
+	}
+	if len(f.today) > 1 {
+		slices.SortFunc(f.today, func(i, j int32) int {
+			if f.classes[i].before(&f.classes[j]) {
+				return -1
+			}
+			return 1 // they are never alike
+		})
+	}
+	return f.today
+}
+
 // claimRound lets each claimant of a class claim a slot, as long as any is free.
-// In the loop over walkers most of the time of a rebuild is spent, so it keeps
-// in registers what it can.
 func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
+	if f.free == 0 {
+		return // so that unserved stays what it is
+	}
 	c.round += 2
 	turns := min(len(c.claimants), f.free)
 	walks := max(0, min(turns, f.free-f.few))
-	taken, n := f.taken, f.n
-	for i := range c.claimants[:walks] {
+	walkRound(c.claimants[:walks], f.taken, f.n)
+	for i := range c.claimants[:turns] {
 		claimant := &c.claimants[i]
-		slot, skip := claimant.slot, claimant.skip
-		for taken[slot/64]>>(slot%64)&1 != 0 {
-			slot = step(slot, skip, n)
+		if i >= walks {
+			claimant.slot = f.search(claimant)
 		}
-		taken[slot/64] |= 1 << (slot % 64)
-		slots[slot] = S(claimant.placement)
-		claimant.slot = step(slot, skip, n)
-	}
-	for i := range c.claimants[walks:turns] {
-		claimant := &c.claimants[walks+i]
-		slot := f.search(claimant)
-		slots[slot] = S(claimant.placement)
-		claimant.slot = step(slot, claimant.skip, n)
+		slots[claimant.slot] = S(claimant.placement)
+		claimant.slot = step(claimant.slot, claimant.skip, f.n)
 	}
 	f.free -= turns
 	f.unserved = c.claimants[turns:]
+}
+
+// walkRound takes each claimant to the slot that it claims. Most of the time of a
+// rebuild is spent here. It looks at four slots at a time, since how many are taken
+// cannot be predicted.
+func walkRound(claimants []claimant, taken []uint64, n uint32) {
+	for i := range claimants {
+		slot, skip := claimants[i].slot, claimants[i].skip
+		skip2 := step(skip, skip, n)
+		for {
+			slot1 := step(slot, skip, n)
+			slot2 := step(slot, skip2, n)
+			slot3 := step(slot1, skip2, n)
+			met := taken[slot/64]>>(slot%64)&1 | taken[slot1/64]>>(slot1%64)&1<<1 |
+				taken[slot2/64]>>(slot2%64)&1<<2 | taken[slot3/64]>>(slot3%64)&1<<3
+			if met != 15 {
+				slot = [4]uint32{slot, slot1, slot2, slot3}[bits.TrailingZeros64(^met)%4]
+				break
+			}
+			slot = step(slot2, skip2, n)
+		}
+		taken[slot/64] |= 1 << (slot % 64)
+		claimants[i].slot = slot
+	}
 }
 
 // counts returns how many slots each placement has claimed, from the rounds that
@@ -175,28 +260,6 @@ func (f *filler) counts(placements int) []uint32 {
 		counts[claimant.placement]--
 	}
 	return counts
-}
-
-// sift restores the heap after a round of its first class.
-func (f *filler) sift() {
-	h := f.classes
-	moved := h[0]
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1].before(&h[child]) {
-			child++
-		}
-		if moved.before(&h[child]) {
-			break
-		}
-		h[i] = h[child]
-		i = child
-	}
-	h[i] = moved
 }
 
 // search finds the slot that claimRound would walk to, faster where few are

@@ -164,6 +164,29 @@ func TestShares_CountWhatLookupsSee(t *testing.T) {
 	require.InDelta(t, 1, sum, 1e-12)
 }
 
+// Wherever the slots run out, in the middle of a round or of a day with rounds of
+// several weights, each placement has the slots that are counted.
+func TestShares_CountSlotsOfAnyTable(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, size := range []int{2, 3, 7, 31, 127, 251} {
+		for range 50 {
+			backends := numbered("b", 1+random.IntN(min(size, 40)))
+			for i := range backends {
+				backends[i].Weight = 1 + random.Uint32N(4)
+			}
+			m, err := chash.NewMaglev(backends, chash.WithTableSize(size))
+			require.NoError(t, err)
+			want := make([]uint64, len(backends))
+			for _, backend := range m.AppendTable(nil) {
+				want[backend]++
+			}
+			for i, share := range m.Shares() {
+				require.Equal(t, want[i], share.Count.Lo, "%s in a table of %d slots for %v", share.Name, size, backends)
+			}
+		}
+	}
+}
+
 // On a ring whose points stand where the test puts them, the counts are known.
 func TestShares_RingCountsPositions(t *testing.T) {
 	at := map[string]uint64{"a#0": 10, "b#0": 30, "c#0": 30, "d#0": math.MaxUint64 - 4}

@@ -150,6 +150,13 @@ func BenchmarkMaglevRebuild(b *testing.B) {
 			rebuild(b, size, weighted(n+1, 1, 2, 3, 4, 5, 6, 7))
 		})
 		b.Run(table(n)+"/weights=distinct/chash", func(b *testing.B) { rebuild(b, size, distinct(n+1)) })
+		b.Run(table(n)+"/weights=distinct-by-little/chash", func(b *testing.B) {
+			backends := distinct(n + 1)
+			for i := range backends {
+				backends[i].Weight += 1_000_000
+			}
+			rebuild(b, size, backends)
+		})
 	}
 	b.Run("backends=1000/table=1000003/weights=equal/chash", func(b *testing.B) { rebuild(b, 1000003, equal(1001)) })
 }
