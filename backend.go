@@ -187,8 +187,16 @@ func batch[T any](backends []Backend[T]) ([]Backend[T], error) {
 			return nil, err
 		}
 	}
-	sorted := slices.Clone(backends)
-	slices.SortFunc(sorted, func(a, b Backend[T]) int { return strings.Compare(a.Name, b.Name) })
+	// To sort their numbers spares copies of whole backends.
+	order := make([]uint32, len(backends))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(i, j uint32) int { return strings.Compare(backends[i].Name, backends[j].Name) })
+	sorted := make([]Backend[T], len(backends))
+	for i, from := range order {
+		sorted[i] = backends[from]
+	}
 	for i := range sorted {
 		if i > 0 && sorted[i].Name == sorted[i-1].Name {
 			return nil, fmt.Errorf("%w: %q twice in one batch", ErrBackendExists, sorted[i].Name)
