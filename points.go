@@ -19,12 +19,6 @@ type span struct {
 	from, to uint64
 }
 
-// A point is a point on its way to a ring or from it.
-type point struct {
-	position uint64
-	owner    uint32
-}
-
 func (r *ring) lay(placements []placement) (*ring, error) {
 	n, err := r.countPoints(placements)
 	if err != nil {
@@ -53,17 +47,24 @@ func (r *ring) update(old *ring) bool {
 	if gone := size(dropped); gone > int(old.n)-gone {
 		return false
 	}
-	events, ties, found := old.events(r.place(added), r.place(dropped))
-	if found {
+	var ties []uint64
+	if old.n == 0 {
+		ties = r.sow(added)
+	} else {
+		events, met, found := old.events(r.sown(added), old.sown(dropped))
+		if !found {
+			return false
+		}
 		r.merge(old, owners, events)
-		for _, position := range ties {
-			r.settle(position)
-		}
-		if r.n > 0 {
-			r.packed[r.n] = ^r.mask | r.packed[0]&r.mask // where the ring closes
-		}
+		ties = met
 	}
-	return found
+	for _, position := range ties {
+		r.settle(position)
+	}
+	if r.n > 0 {
+		r.packed[r.n] = ^r.mask | r.packed[0]&r.mask // where the ring closes
+	}
+	return true
 }
 
 // bucketBits returns the bits of a bucket number that suit a number of points. An
@@ -150,16 +151,77 @@ func size(spans []span) int {
 	return int(n)
 }
 
-// place returns the points of spans, sorted by position.
-func (r *ring) place(spans []span) []point {
+// sown returns a ring of the points of spans, whose owners are placements of r.
+func (r *ring) sown(spans []span) *ring {
 	n := size(spans)
-	points := make([]point, n)
+	sown := r.empty(bucketBits(n, len(r.placements)))
+	sown.n = uint32(n)
+	sown.sow(spans)
+	return sown
+}
+
+// sow makes the points of r those of spans, sorted by position and then by owner,
+// and returns the positions at which there are several. Positions are spread evenly
+// unless the hash is a poor one, so they are dealt into their buckets, and each
+// bucket is sorted.
+func (r *ring) sow(spans []span) (ties []uint64) {
+	positions := r.positions(spans)
+	for _, position := range positions {
+		r.index[r.bucket(position)]++
+	}
+	begin := uint32(0)
+	for b, n := range r.index {
+		r.index[b] = begin
+		begin += n
+	}
+	r.packed = make([]uint64, len(positions), len(positions)+window)
+	i := 0
+	for _, s := range spans {
+		for range s.to - s.from {
+			at := &r.index[r.bucket(positions[i])] // becomes where the bucket ends
+			r.packed[*at] = positions[i]<<r.bits | uint64(s.owner)
+			*at++
+			i++
+		}
+	}
+	begin = 0
+	for b, end := range r.index {
+		if end-begin > 1 {
+			bucket := r.packed[begin:end]
+			slices.Sort(bucket)
+			ties = r.appendTies(ties, uint64(b), bucket)
+		}
+		r.index[b] = begin
+		begin = end
+	}
+	r.packed = append(r.packed, padding[:]...)
+	return ties
+}
+
+// appendTies appends the positions at which there are several of a bucket's points.
+func (r *ring) appendTies(ties []uint64, bucket uint64, points []uint64) []uint64 {
+	for i, word := range points[1:] {
+		if (word^points[i])&^r.mask != 0 {
+			continue
+		}
+		position := r.unpack(bucket, word)
+		if n := len(ties); n == 0 || ties[n-1] != position {
+			ties = append(ties, position)
+		}
+	}
+	return ties
+}
+
+// positions returns the positions of the points of spans, one after the other.
+func (r *ring) positions(spans []span) []uint64 {
+	positions := make([]uint64, size(spans))
 	workers := 1
 	if r.hash.fn == nil { // the caller's may be fast, and its panics must reach the caller
-		workers = max(1, min(n/parallel, runtime.GOMAXPROCS(0)))
+		workers = max(1, min(len(positions)/parallel, runtime.GOMAXPROCS(0)))
 	}
 	var wait sync.WaitGroup
-	rest := points
+	spans = slices.Clone(spans) // they will be cut up
+	rest := positions
 	for worker := range workers {
 		share := len(rest) / (workers - worker)
 		mine := cut(&spans, share)
@@ -176,7 +238,7 @@ func (r *ring) place(spans []span) []point {
 		}()
 	}
 	wait.Wait()
-	return sortPoints(points)
+	return positions
 }
 
 // parallel is how many points are worth a goroutine for their SHA-256 sums, some
@@ -199,65 +261,30 @@ func cut(spans *[]span, n int) []span {
 	return front
 }
 
-// hashSpans fills points with those of spans.
-func (r *ring) hashSpans(spans []span, points []point) {
+// hashSpans fills positions with those of the points of spans.
+func (r *ring) hashSpans(spans []span, positions []uint64) {
 	var buf []byte
 	var sum digest
 	n := 0
 	for _, s := range spans {
 		for i := s.from; i < s.to; i++ {
-			points[n].owner = s.owner
 			if r.hash.fn != nil {
-				points[n].position, buf = r.hash.point(s.hashKey, int(i), buf)
+				positions[n], buf = r.hash.point(s.hashKey, int(i), buf)
 			} else {
 				sum, buf = r.digests.point(s.hashKey, int(i), buf)
-				points[n].position = r.digests.position(sum)
+				positions[n] = r.digests.position(sum)
 			}
 			n++
 		}
 	}
 }
 
-// sortPoints returns the points sorted by position, using their memory. Positions
-// are spread evenly unless the hash is a poor one, so they are dealt into as many
-// buckets as there are points, and each bucket is sorted.
-func sortPoints(points []point) []point {
-	if len(points) < 2 {
-		return points
-	}
-	shift := 64 - bits.Len(uint(len(points)-1))
-	ends := make([]uint32, 1<<(64-shift))
-	for i := range points {
-		ends[points[i].position>>shift]++
-	}
-	sum := uint32(0)
-	for b, n := range ends {
-		ends[b] = sum
-		sum += n
-	}
-	sorted := make([]point, len(points))
-	for i := range points {
-		end := &ends[points[i].position>>shift]
-		sorted[*end] = points[i]
-		*end++
-	}
-	start := uint32(0)
-	for _, end := range ends {
-		if end-start > 1 {
-			slices.SortFunc(sorted[start:end], func(a, b point) int {
-				return cmp.Compare(a.position, b.position)
-			})
-		}
-		start = end
-	}
-	return sorted
-}
-
 // An event is a point that comes or goes.
 type event struct {
-	point
-	at   uint32 // of the old points, the one that goes or before which it comes
-	drop bool
+	position uint64
+	owner    uint32
+	at       uint32 // of the old points, the one that goes or before which it comes
+	drop     bool
 }
 
 // merge makes the points of r those of old under their new owners, but for the
@@ -294,7 +321,7 @@ func (r *ring) take(old *ring, owners []uint32, from, to uint32) {
 	source := old.packed[from:to]
 	n := len(r.packed)
 	r.packed = r.packed[:n+len(source)]
-	target, mask := r.packed[n:], r.mask
+	target, mask := r.packed[n:][:len(source)], r.mask // without a test of bounds for each
 	for i, word := range source {
 		target[i] = word&^mask | uint64(owners[word&mask])
 	}
@@ -309,53 +336,52 @@ func (r *ring) reindex(old *ring, first, end uint64, taken uint32) uint64 {
 	}
 	moved := uint32(len(r.packed)) - taken // modulo 2^32: it may be negative
 	index := r.index[first:end]
-	for i, begin := range old.index[first:end] {
+	for i, begin := range old.index[first:end][:len(index)] { // without a test of bounds for each
 		index[i] = begin + moved
 	}
 	return end
 }
 
-// events returns where on r the points come and go, in order, and the positions
-// at which there is more than one point before or after. It reports whether the
-// points that go are there.
-func (r *ring) events(added, dropped []point) (events []event, ties []uint64, ok bool) {
-	events = make([]event, 0, len(added)+len(dropped))
-	for i, p := range added {
-		at, _ := r.find(p.position)
-		events = append(events, event{p, at, false})
-		again := i > 0 && added[i-1].position == p.position
-		if again || len(r.run(at, p.position)) > 0 {
-			ties = append(ties, p.position)
+// events returns where on r the points of two other rings come and go, in order,
+// and the positions at which there is more than one point before or after. It
+// reports whether the points that go are there.
+func (r *ring) events(added, dropped *ring) (events []event, ties []uint64, ok bool) {
+	events = make([]event, 0, added.n+dropped.n)
+	for position, owner := range added.all() {
+		at, _ := r.find(position)
+		again := len(events) > 0 && events[len(events)-1].position == position
+		if again || len(r.run(at, position)) > 0 {
+			ties = append(ties, position)
 		}
+		events = append(events, event{position, owner, at, false})
 	}
-	if len(dropped) == 0 {
+	if dropped.n == 0 {
 		return events, slices.Compact(ties), true
 	}
-	slices.SortFunc(dropped, func(a, b point) int {
-		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.owner, b.owner))
-	})
 	var run []uint64 // the points at the position
 	var first uint32 // of them
 	var from int     // where among them to look on
-	for i, p := range dropped {
+	var last *event  // that dropped one
+	for position, owner := range dropped.all() {
 		switch {
-		case i == 0 || dropped[i-1].position != p.position:
-			first, _ = r.find(p.position)
-			run, from = r.run(first, p.position), 0
+		case last == nil || last.position != position:
+			first, _ = r.find(position)
+			run, from = r.run(first, position), 0
 			if len(run) > 1 {
-				ties = append(ties, p.position)
+				ties = append(ties, position)
 			}
-		case dropped[i-1].owner != p.owner:
+		case last.owner != owner:
 			from = 0
 		}
 		at := slices.IndexFunc(run[from:], func(word uint64) bool {
-			return uint32(word&r.mask) == p.owner
+			return uint32(word&r.mask) == owner
 		})
 		if at < 0 {
 			return nil, nil, false
 		}
 		from += at + 1
-		events = append(events, event{p, first + uint32(from) - 1, true})
+		events = append(events, event{position, owner, first + uint32(from) - 1, true})
+		last = &events[len(events)-1]
 	}
 	slices.SortFunc(events, func(a, b event) int {
 		switch {
