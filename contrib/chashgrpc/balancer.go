@@ -27,12 +27,21 @@ var logger = grpclog.Component("chashgrpc")
 
 // A builder is one of the two policies.
 type builder struct {
-	name       string
-	newMapping func(backends, layout) (mapping, error)
+	name string
+	lay  func(backends, layout) (mapping, error)
 }
 
 // Name returns the name of the policy.
 func (b builder) Name() string { return b.name }
+
+// newMapping returns a mapping of those backends with that configuration.
+func (b builder) newMapping(all backends, c *config) (mapping, error) {
+	m, err := b.lay(all, c.layout)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.SetLoadFactor(c.loadFactor)
+}
 
 // ParseConfig parses and validates a configuration.
 func (b builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingConfig, error) {
@@ -126,8 +135,7 @@ func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, members map[stri
 	defer p.mu.Unlock()
 	sameLayout := p.mapping != nil && p.config.layout == c.layout
 	if sameLayout && maps.Equal(p.members, members) {
-		p.config = c
-		return nil
+		return p.configure(c)
 	}
 	endpoints := make(map[string]*endpoint, len(members))
 	all := make(backends, 0, len(members))
@@ -146,15 +154,26 @@ func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, members map[stri
 			return err
 		}
 	} else {
-		mapping, err := p.kind.newMapping(all, c.layout)
+		mapping, err := p.kind.newMapping(all, c)
 		if err != nil {
 			return err
 		}
-		p.mapping = mapping
+		p.mapping, p.config = mapping, c
 	}
-	p.config, p.members, p.endpoints = c, members, endpoints
+	p.members, p.endpoints = members, endpoints
 	p.reason = errNoEndpoints
-	return nil
+	return p.configure(c)
+}
+
+// configure makes a configuration of the same layout that of the policy. It was
+// parsed, so that its load factor is a valid one.
+func (p *policy) configure(c *config) error {
+	before := p.config
+	p.config = c
+	if before.loadFactor == c.loadFactor {
+		return nil
+	}
+	return p.mapping.SetLoadFactor(c.loadFactor)
 }
 
 // refuse says why an update was not taken: to RPCs only if there is nothing that
@@ -210,7 +229,7 @@ func (p *policy) publish() {
 		next.none = failure
 	}
 	s := balancer.State{ConnectivityState: aggregate(&count), Picker: &next}
-	if p.config.layout.bounded {
+	if p.config.bounded {
 		s.Picker = &boundedPicker{next}
 	}
 	p.ClientConn.UpdateState(s)

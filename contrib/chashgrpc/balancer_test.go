@@ -238,13 +238,54 @@ func TestLoadIsReleased(t *testing.T) {
 		results = append(results, result)
 	}
 	require.EqualValues(t, 8, chashgrpc.Stats(c.policy).InFlight)
-	_, err := picker.Pick(balancer.PickInfo{Ctx: t.Context()})
-	require.NoError(t, err)
-	require.EqualValues(t, 8, chashgrpc.Stats(c.policy).InFlight, "RPCs without a key do not count")
+	for range 4 {
+		result, err := picker.Pick(balancer.PickInfo{Ctx: t.Context()})
+		require.NoError(t, err)
+		results = append(results, result)
+	}
+	require.EqualValues(t, 12, chashgrpc.Stats(c.policy).InFlight, "RPCs without a key count too")
 	for _, result := range results {
 		result.Done(balancer.DoneInfo{Err: errors.New("failed")})
 	}
 	require.Zero(t, chashgrpc.Stats(c.policy).InFlight)
+}
+
+// TestLoadFactorChanges: the load stays what it is, and nothing is laid out anew.
+func TestLoadFactorChanges(t *testing.T) {
+	forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {
+		endpoints := endpointsAt(addresses(4)...)
+		c := newChannel(t, policy, `{"loadFactor": 4}`, endpoints...)
+		c.connect()
+		rebuilds := chashgrpc.Stats(c.policy).Rebuilds
+		home, err := c.pick(keyed(t, "key"))
+		require.NoError(t, err)
+		for range 8 { // at most as many as there are RPCs: no bound
+			result, err := c.state().Picker.Pick(keyed(t, "key"))
+			require.NoError(t, err)
+			require.Equal(t, home, result.SubConn.(*conn).addr)
+		}
+		configure := func(config string) {
+			c.config = []byte(config)
+			require.NoError(t, c.update(endpoints...))
+		}
+		goesHome := func(want bool, step string) {
+			got, err := c.pick(keyed(t, "key"))
+			require.NoError(t, err)
+			require.Equal(t, want, got == home, step)
+		}
+		goesHome(true, "no bound")
+		configure(`{"loadFactor": 1.5}`)
+		goesHome(false, "ceil(1.5*9/4) = 4 at most")
+		configure(`{}`)
+		goesHome(true, "without a load factor")
+		configure(`{"loadFactor": 2}`)
+		goesHome(false, "ceil(2*9/4) = 5 at most")
+		c.config = []byte(`{"loadFactor": 4, "requestHashHeader": "x-key"}`)
+		require.NoError(t, c.update(endpoints[:3]...))
+		require.Equal(t, rebuilds+1, chashgrpc.Stats(c.policy).Rebuilds, "an endpoint is gone")
+		require.EqualValues(t, 8, chashgrpc.Stats(c.policy).InFlight)
+		require.Equal(t, 4.0, chashgrpc.Stats(c.policy).LoadFactor)
+	})
 }
 
 func TestPickAllocatesNothing(t *testing.T) {
@@ -258,6 +299,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 		{`{}`, balancer.PickInfo{Ctx: t.Context()}, 0},
 		{`{"requestHashHeader": "x-key"}`, balancer.PickInfo{Ctx: metadata.AppendToOutgoingContext(t.Context(), "x-key", "key")}, 1},
 		{`{"loadFactor": 1.25}`, keyed(t, "key"), 2},
+		{`{"loadFactor": 1.25}`, balancer.PickInfo{Ctx: t.Context()}, 2},
 	} {
 		forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {
 			c := newChannel(t, policy, test.config, endpointsAt(addresses(10)...)...)

@@ -25,36 +25,38 @@ var ErrInvalidConfig = errors.New("chashgrpc: invalid configuration")
 type config struct {
 	serviceconfig.LoadBalancingConfig
 
-	layout layout
-	header string // in lower case, empty for none
+	layout     layout
+	header     string  // in lower case, empty for none
+	bounded    bool    // a load factor was given
+	loadFactor float64 // if so
 }
 
 // A layout is what a mapping is made with: another layout needs another mapping.
 type layout struct {
-	tableSize  int // of chash_maglev
-	replicas   int // of chash_ring
-	seed       uint64
-	loadFactor float64
-	bounded    bool // a load factor was given
+	tableSize int // of chash_maglev
+	replicas  int // of chash_ring
+	seed      uint64
 }
 
 // A mapping is what the policies need of a chash.Maglev or a chash.Ring.
 type mapping interface {
 	Get(key string) (*endpoint, error)
-	Acquire(key string) (chash.Lease[*endpoint], error)
 	Next() (*endpoint, error)
+	Acquire(key string) (chash.Lease[*endpoint], error)
+	AcquireNext() (chash.Lease[*endpoint], error)
 	Set(backends []chash.Backend[*endpoint]) error
 	SetState(name string, state chash.State) error
+	SetLoadFactor(factor float64) error
 }
 
 type backends = []chash.Backend[*endpoint]
 
 func newMaglev(b backends, l layout) (mapping, error) {
-	return chash.NewMaglev(b, chash.WithTableSize(l.tableSize), chash.WithSeed(l.seed), chash.WithLoadFactor(l.loadFactor))
+	return chash.NewMaglev(b, chash.WithTableSize(l.tableSize), chash.WithSeed(l.seed))
 }
 
 func newRing(b backends, l layout) (mapping, error) {
-	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithSeed(l.seed), chash.WithLoadFactor(l.loadFactor))
+	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithSeed(l.seed))
 }
 
 // parse returns the configuration in the JSON text, or an error for one that no
@@ -78,19 +80,19 @@ func (b builder) parse(text []byte) (*config, error) {
 	}
 	c := &config{
 		layout: layout{
-			tableSize:  or(given.TableSize, chash.DefaultTableSize),
-			replicas:   or(given.Replicas, chash.DefaultReplicas),
-			seed:       given.Seed,
-			loadFactor: or(given.LoadFactor, chash.DefaultLoadFactor),
-			bounded:    given.LoadFactor != nil,
+			tableSize: or(given.TableSize, chash.DefaultTableSize),
+			replicas:  or(given.Replicas, chash.DefaultReplicas),
+			seed:      given.Seed,
 		},
-		header: strings.ToLower(given.RequestHashHeader),
+		header:     strings.ToLower(given.RequestHashHeader),
+		bounded:    given.LoadFactor != nil,
+		loadFactor: or(given.LoadFactor, chash.DefaultLoadFactor),
 	}
 	if err := validateHeader(c.header); err != nil {
 		return nil, fmt.Errorf("%w of %s: requestHashHeader %q %w", ErrInvalidConfig, b.name, given.RequestHashHeader, err)
 	}
-	// An empty mapping costs nothing, and its constructor checks the rest.
-	if _, err := b.newMapping(nil, c.layout); err != nil {
+	// An empty mapping costs nothing, and checks the rest.
+	if _, err := b.newMapping(nil, c); err != nil {
 		return nil, fmt.Errorf("%s: %w", b.name, err)
 	}
 	return c, nil

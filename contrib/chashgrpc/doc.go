@@ -36,16 +36,17 @@
 // asks for name resolution again. If it has none yet, RPCs fail with the reason,
 // also where another policy was in use before.
 //
-// Another seed, tableSize, replicas or loadFactor lays out another table or ring,
-// for whose load the RPCs then in flight do not count. Another requestHashHeader
-// does not.
+// Another seed, tableSize or replicas lays out another table or ring, for whose
+// load the RPCs then in flight do not count. Another requestHashHeader or loadFactor
+// does not, but RPCs that began without any loadFactor never count.
 //
 // # The key of an RPC
 //
 // It is that of [WithKey]. Without one it is the value of the metadata named
 // requestHashHeader that the RPC is sent with; if there are several, all of them,
-// joined by commas. An RPC without either goes to the READY servers in turn,
-// whatever their weights and their load, and does not count towards the load.
+// joined by commas. RPCs without either go to the READY servers in turn, whatever
+// their weights, but with a loadFactor past those that are full; they count towards
+// the load like any other.
 //
 // # Servers
 //

@@ -1,6 +1,9 @@
 package chashgrpc
 
-import "google.golang.org/grpc/balancer"
+import (
+	"github.com/chash-go/chash"
+	"google.golang.org/grpc/balancer"
+)
 
 // A picker picks by a mapping that it shares with the pickers before and after
 // it. It is immutable; the mapping changes underneath, so that it may find no
@@ -29,14 +32,16 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 // A boundedPicker is a picker that keeps the load of endpoints within bounds.
 type boundedPicker struct{ picker }
 
-// Pick picks for the RPC's key the first endpoint that has room, and counts the
-// RPC in until it ends.
+// Pick picks for the RPC's key, or from the next in turn on, the first endpoint that
+// has room, and counts the RPC in until it ends.
 func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	key, found := keyOf(info.Ctx, p.header)
-	if !found {
-		return p.picker.Pick(info)
+	var lease chash.Lease[*endpoint]
+	var err error
+	if key, found := keyOf(info.Ctx, p.header); found {
+		lease, err = p.mapping.Acquire(key)
+	} else {
+		lease, err = p.mapping.AcquireNext()
 	}
-	lease, err := p.mapping.Acquire(key)
 	if err != nil {
 		return p.none.Pick(info)
 	}
