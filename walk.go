@@ -172,18 +172,29 @@ func step(pos, stride, n uint32) uint32 {
 
 // ahead returns the first healthy one of hops owners, of which the first is at
 // pos and each next a stride further, and how many it came after. That is hops if
-// there is none; placement then means nothing.
-//
-// It looks at four at a time, with one branch that depends on their health:
-// where half are healthy, a mispredicted branch for each would cost more than
-// all the rest.
+// there is none; placement then means nothing. Only a Maglev's walks have hops, so
+// that there is no form for rings.
 func (v *view) ahead(pos, stride uint32, hops int) (placement uint32, after int) {
-	o, set, n := v.owners, v.healthy, v.owners.n
+	switch o := v.owners; {
+	case o.narrow != nil:
+		return aheadIn(o.narrow, v.healthy, pos, stride, hops)
+	case o.medium != nil:
+		return aheadIn(o.medium, v.healthy, pos, stride, hops)
+	default:
+		return aheadIn(o.wide, v.healthy, pos, stride, hops)
+	}
+}
+
+// aheadIn is ahead for one form of owners. It looks at four at a time, with one
+// branch that depends on their health: where half are healthy, a mispredicted
+// branch for each would cost more than all the rest.
+func aheadIn[S uint8 | uint16 | uint32](slots []S, set bitmap, pos, stride uint32, hops int) (placement uint32, after int) {
+	n := uint32(len(slots))
 	for after < hops {
 		pos1 := step(pos, stride, n)
 		pos2 := step(pos1, stride, n)
 		pos3 := step(pos2, stride, n)
-		met := [4]uint32{o.at(pos), o.at(pos1), o.at(pos2), o.at(pos3)}
+		met := [4]uint32{uint32(slots[pos]), uint32(slots[pos1]), uint32(slots[pos2]), uint32(slots[pos3])}
 		healthy := set.bit(met[0]) | set.bit(met[1])<<1 | set.bit(met[2])<<2 | set.bit(met[3])<<3
 		if healthy != 0 {
 			i := bits.TrailingZeros(healthy)
