@@ -442,23 +442,49 @@ func edgyHashes(m uint64) []uint64 {
 	return hashes
 }
 
-// TestMaglev_ProbeSequence works out the sequence of slots of a hash as the package
-// comment has it and compares all that is found along it, at every depth of outage.
-func TestMaglev_ProbeSequence(t *testing.T) {
-	sequence := func(hash, m uint64, yield func(slot uint64) (more bool)) {
-		home, stride := hash%m, hash/m%(m-1)+1
-		for i := range uint64(65) {
-			if !yield((home + i*stride) % m) {
-				return
-			}
-		}
-		start := hash * 0x9E3779B97F4A7C15 % m
-		for i := range m {
-			if !yield((start + i) % m) {
-				return
-			}
+// probeSequence is the sequence of slots of a hash as the package comment has it.
+func probeSequence(hash, m uint64, yield func(slot uint64) (more bool)) {
+	home, stride := hash%m, hash/m%(m-1)+1
+	for i := range uint64(65) {
+		if !yield((home + i*stride) % m) {
+			return
 		}
 	}
+	start := hash * 0x9E3779B97F4A7C15 % m
+	for i := range m {
+		if !yield((start + i) % m) {
+			return
+		}
+	}
+}
+
+// TestMaglev_WideSlots is TestMaglev_ProbeSequence with so many backends that a slot
+// takes four bytes.
+func TestMaglev_WideSlots(t *testing.T) {
+	const m = 131071
+	backends := chash.Named(manyNames("b", 1<<16+1)...)
+	slots := slotsOf(t, must(newMaglev(backends, chash.WithTableSize(m))), m)
+	well := map[string]bool{}
+	for i := range backends {
+		well[backends[i].Name] = i%5 < 2
+		backends[i].State = chash.State(min(i%5/2, 1))
+	}
+	s := must(newMaglev(backends, chash.WithTableSize(m)))
+	for _, hash := range edgyHashes(m) {
+		var want string
+		probeSequence(hash, m, func(slot uint64) bool {
+			want = slots[slot]
+			return !well[want]
+		})
+		if got, err := s.GetHash(hash); got != want || err != nil {
+			t.Fatalf("GetHash(%#x) = %q, %v, want %q", hash, got, err, want)
+		}
+	}
+}
+
+// TestMaglev_ProbeSequence compares all that is found along the sequence of a hash,
+// at every depth of outage.
+func TestMaglev_ProbeSequence(t *testing.T) {
 	for _, c := range []struct{ m, n int }{{2, 2}, {3, 3}, {7, 5}, {251, 100}, {1021, 40}, {65537, 300}} {
 		names := manyNames("b", c.n)
 		slots := slotsOf(t, must(newMaglev(chash.Named(names...), chash.WithTableSize(c.m))), c.m)
@@ -476,7 +502,7 @@ func TestMaglev_ProbeSequence(t *testing.T) {
 				}
 				for _, hash := range edgyHashes(uint64(c.m)) {
 					var want string
-					sequence(hash, uint64(c.m), func(slot uint64) bool {
+					probeSequence(hash, uint64(c.m), func(slot uint64) bool {
 						want = slots[slot]
 						return !well[want]
 					})
@@ -487,7 +513,7 @@ func TestMaglev_ProbeSequence(t *testing.T) {
 				for _, key := range sampleKeys[:50] {
 					var want []string
 					met := map[string]bool{}
-					sequence(xxhash.Sum64String(key), uint64(c.m), func(slot uint64) bool {
+					probeSequence(xxhash.Sum64String(key), uint64(c.m), func(slot uint64) bool {
 						if owner := slots[slot]; well[owner] && !met[owner] {
 							met[owner] = true
 							want = append(want, owner)
