@@ -70,8 +70,9 @@
 // Which backend a key leads to follows from the backends and the options alone:
 // not from the process, the machine or its byte order, nor from the order of the
 // calls that led there. It is the same from release to release: one with another
-// mapping would have a new major version. Only Next depends on the calls before
-// it. The last section says exactly how keys are mapped.
+// mapping would have a new major version. Only Next, and Acquire and AcquireNext
+// where a backend is full, depend on the calls before them. The last section says
+// exactly how keys are mapped.
 //
 // # Concurrency
 //
@@ -92,7 +93,7 @@
 //   - It makes no processes agree: where they were told of different backends,
 //     they map some keys differently until they are told the same.
 //   - Get does not see load: all requests of one key go to one backend, however
-//     many they are. Acquire does.
+//     many they are. Acquire and AcquireNext do.
 //   - It keeps no secret: whoever knows the backends can compute keys that all
 //     lead to one of them. Where clients choose their keys and cannot be trusted,
 //     give [WithHash] a hash with a secret.
