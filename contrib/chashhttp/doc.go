@@ -1,0 +1,86 @@
+// Package chashhttp sends HTTP requests by consistent hashing: all requests of one
+// key, a client or an object, go to one backend, and when backends come, go or fail,
+// few keys move. It needs nothing but the standard library and chash.
+//
+// A [Transport] is an [http.RoundTripper] over a Maglev or a Ring whose values are the
+// URLs of the backends. It serves an [http.Client], as the package's example shows,
+// and an [httputil.ReverseProxy], as that of [WithKey] does, alike:
+//
+//	table, err := chash.NewMaglev([]chash.Backend[*url.URL]{{Name: "a", Value: a}, {Name: "b", Value: b}})
+//	...
+//	transport, err := chashhttp.NewTransport(table, chashhttp.Header("X-User"), chashhttp.Options{})
+//
+// The table stays the caller's: who changes its backends changes where the next
+// request goes.
+//
+// # Keys
+//
+// A [Key] finds the key of a request: [Header], [Cookie], [RemoteAddr], [Path],
+// [PathSegments], [FromContext], or the first that there is of several, with
+// [First]. Requests without a key go to the healthy backends in turn, whatever their
+// weights.
+//
+// # What a backend gets
+//
+// The scheme and the host of a request's URL only stand for the backend's, as in
+// http://service/path: they are replaced, and the path and the query are joined to
+// those of the backend, as by the SetURL of [httputil.ProxyRequest]. The Host header
+// is the backend's own, unless the request has another Host than its URL, as net/http
+// too tells one that was set from one that was not. Under a ReverseProxy, whose
+// requests have the Host that came in, it is therefore the Rewrite that decides:
+// pr.Out.Host = "" gives the backend its own. The user and the password of a
+// backend's URL become basic authentication where the request has no Authorization.
+//
+// Bodies are not kept in memory, in either direction, except those that
+// Options.KeepBody is for. What Options.Base can do works through a Transport:
+// HTTP/2, trailers, informational responses, and upgrades such as that to
+// WebSocket.
+//
+// # Retries
+//
+// An attempt fails if it ends without an answer, or with one of a status which
+// Options.FailureStatus names. The request then goes on to the first healthy backend
+// in its key's order of preference, the order of Candidates, that it has not met yet,
+// without delay, where that is safe:
+//   - If there was no connection, nothing was sent. Then any request is repeated,
+//     provided that its body was not read either. A Base that does not report to
+//     [httptrace] is taken to have had one.
+//   - Otherwise the backend may have done what it was asked for. Then requests are
+//     repeated whose methods RFC 9110, section 9.2.2, calls idempotent (GET, HEAD,
+//     OPTIONS, TRACE, PUT and DELETE) or that have an Idempotency-Key or
+//     X-Idempotency-Key header, provided that the body was not read, or that there is
+//     a GetBody to have it again from the beginning.
+//
+// A request meets MaxAttempts backends at most, and each only once. All retries of a
+// Transport together are bounded by a budget of 100 and a fifth of the requests, by
+// default, so that an outage is not made worse by them. A request that its caller
+// has canceled, or whose time is over, is not repeated, nor one whose body cannot be
+// read.
+//
+// # Health
+//
+// FailureThreshold failed attempts in a row mark a backend [chash.Unhealthy], so that
+// its keys, and no others, go on to their next backends. Probes then ask it until one
+// passes, which makes it Healthy again and brings the same keys back. Options says
+// what is asked and what passes. What a caller cancels is no failure, nor is an answer
+// whose body breaks off, which nobody watches. Backends whose URLs are equal, but for
+// the user, are one server: they fail together, and a request meets them once.
+//
+// Not marked is the last server that is healthy, however often it fails: a request
+// is better sent where it may fail than nowhere.
+//
+// A Transport changes no state but from Healthy to Unhealthy, and back if it was the
+// one that made it so. A backend that its user drains stays so; one that was removed
+// is forgotten; one whose Value changed is probed where it is now. To take a backend
+// out by hand, make it Draining: a Transport cannot tell an Unhealthy of its user's
+// from its own where it has marked the backend too.
+//
+// Where the caller checks the backends himself, Options.NoProbe leaves it to his
+// checks to bring one back.
+//
+// # Cost
+//
+// Beside what Base takes, a request that succeeds costs its key, one lookup, and a copy
+// of its header; to the budget and to health, a read each. A goroutine runs only while a
+// backend is marked. Close ends it.
+package chashhttp
