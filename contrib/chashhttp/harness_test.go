@@ -39,8 +39,10 @@ type server struct {
 
 func startServer(t *testing.T, name string) *server {
 	t.Helper()
-	s := &server{name: name, url: &url.URL{Scheme: "http"}}
-	s.listen(t, "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s := &server{name: name, url: &url.URL{Scheme: "http", Host: l.Addr().String()}}
+	s.serveOn(t, l)
 	return s
 }
 
@@ -53,14 +55,19 @@ func startServers(t *testing.T, names ...string) []*server {
 	return servers
 }
 
-func (s *server) listen(t *testing.T, address string) {
+func (s *server) serveOn(t *testing.T, l net.Listener) {
+	server := &http.Server{Handler: http.HandlerFunc(s.serve), ConnState: s.count}
+	s.http = server
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+}
+
+// revive makes a killed server listen again where it did.
+func (s *server) revive(t *testing.T) {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
+	l, err := net.Listen("tcp", s.url.Host)
 	require.NoError(t, err)
-	s.url.Host = l.Addr().String()
-	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ConnState: s.count}
-	go func(server *http.Server) { _ = server.Serve(l) }(s.http)
-	t.Cleanup(s.kill)
+	s.serveOn(t, l)
 }
 
 func (s *server) count(_ net.Conn, state http.ConnState) {
@@ -265,11 +272,11 @@ func (c *changes) String() string {
 	return strings.Join(brief, ", ")
 }
 
-// probing reports whether a goroutine of a Transport runs in this process.
-func probing() bool {
+// probers returns how many goroutines probe for Transports of this process.
+func probers() int {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	return strings.Contains(string(stacks), "chashhttp.(*health).probe")
+	return strings.Count(string(stacks), "chashhttp.(*health).probe(")
 }
 
 // A roundTripper is a function as an http.RoundTripper.

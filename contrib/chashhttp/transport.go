@@ -20,7 +20,7 @@ type Table interface {
 	Next() (*url.URL, error)
 	Backends() []chash.Backend[*url.URL]
 	Backend(name string) (chash.Backend[*url.URL], bool)
-	CompareAndSwapState(name string, old, new chash.State) (swapped bool, err error)
+	CompareAndSwapState(name string, old, state chash.State) (swapped bool, err error)
 }
 
 // A Transport is an http.RoundTripper that sends each request to the backend of its

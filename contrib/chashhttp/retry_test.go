@@ -1,0 +1,471 @@
+package chashhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashhttp"
+)
+
+// streamed hides from net/http how long a body is and how to have it again.
+type streamed struct{ io.Reader }
+
+// A request that a backend has read, but not answered, is sent to the key's next
+// candidate if it is idempotent and its body can be had again, else to nobody.
+func TestRetry_Sent(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		method  string
+		body    io.Reader
+		header  string
+		keep    int64
+		retried bool
+	}{
+		{"GET", "GET", nil, "", 0, true},
+		{"no method, which is GET", "", nil, "", 0, true},
+		{"HEAD", "HEAD", nil, "", 0, true},
+		{"OPTIONS", "OPTIONS", nil, "", 0, true},
+		{"TRACE", "TRACE", nil, "", 0, true},
+		{"PUT", "PUT", strings.NewReader("body"), "", 0, true},
+		{"DELETE", "DELETE", nil, "", 0, true},
+		{"DELETE with a body", "DELETE", strings.NewReader("body"), "", 0, true},
+		{"POST", "POST", nil, "", 0, false},
+		{"POST with a body", "POST", strings.NewReader("body"), "", 0, false},
+		{"PATCH", "PATCH", strings.NewReader("body"), "", 0, false},
+		{"a method of its own", "MERGE", nil, "", 0, false},
+		{"POST with a promise", "POST", strings.NewReader("body"), "Idempotency-Key", 0, true},
+		{"PATCH with a promise", "PATCH", strings.NewReader("body"), "X-Idempotency-Key", 0, true},
+		{"POST with a promise, body used up", "POST", streamed{strings.NewReader("body")}, "Idempotency-Key", 0, false},
+		{"PUT, body used up", "PUT", streamed{strings.NewReader("body")}, "", 0, false},
+		{"PUT, body kept", "PUT", streamed{strings.NewReader("body")}, "", 4, true},
+		{"PUT, body too long to be kept", "PUT", streamed{strings.NewReader("body")}, "", 3, false},
+		{"POST, body kept for nothing", "POST", streamed{strings.NewReader("body")}, "", 4, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			servers := startServers(t, "a", "b", "c")
+			table := newMaglev(t, servers...)
+			transport := newTransport(t, table, chashhttp.Options{KeepBody: test.keep})
+			servers[0].answer(func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadAll(r.Body)
+				panic(http.ErrAbortHandler)
+			})
+			req := newRequest(t, test.method, "http://service/", keyFor(t, table, servers...), test.body)
+			req.Method = test.method // also none
+			if _, hidden := test.body.(streamed); hidden {
+				req.ContentLength = 4
+			}
+			if test.header != "" {
+				req.Header.Set(test.header, "1")
+			}
+			got, err := do(transport, req)
+			require.EqualValues(t, 1, servers[0].requests.Load())
+			require.Zero(t, servers[2].requests.Load())
+			if !test.retried {
+				require.Error(t, err)
+				require.Zero(t, servers[1].requests.Load())
+				require.Equal(t, chashhttp.Stats{}, transport.Stats())
+				return
+			}
+			require.NoError(t, err)
+			want := answer{http.StatusOK, "b", ""}
+			if test.body != nil {
+				want.body = "body"
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, chashhttp.Stats{Retries: 1}, transport.Stats())
+		})
+	}
+}
+
+// Over a connection that was never made nothing was sent: any request goes on, with
+// its whole body, however long it is and although no one else has it.
+func TestRetry_Refused(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("body ", 1<<17)
+	for _, method := range []string{"POST", "PATCH", "PUT", "MERGE"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			servers := startServers(t, "a", "b", "c")
+			table := newMaglev(t, servers...)
+			transport := newTransport(t, table, chashhttp.Options{})
+			servers[0].kill()
+			servers[1].kill()
+			body := &trackedBody{Reader: strings.NewReader(long)}
+			got, err := do(transport, newRequest(t, method, "http://service/", keyFor(t, table, servers...), body))
+			require.NoError(t, err)
+			require.Equal(t, answer{http.StatusOK, "c", long}, got)
+			require.EqualValues(t, 1, body.closes.Load())
+		})
+	}
+}
+
+// Whether a connection was had is known of net/http alone: where Base says nothing
+// about it, a request that is not idempotent may have been sent.
+func TestRetry_SilentBase(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	sent := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		sent++
+		if req.URL.Host == servers[0].url.Host {
+			return nil, errAny
+		}
+		req = req.Clone(t.Context()) // without the trace
+		return http.DefaultTransport.RoundTrip(req)
+	})
+	transport := newTransport(t, table, chashhttp.Options{Base: base})
+	key := keyFor(t, table, servers...)
+	_, err := do(transport, newRequest(t, http.MethodPost, "http://service/", key, strings.NewReader("body")))
+	require.ErrorIs(t, err, errAny)
+	require.Equal(t, 1, sent)
+	_, err = do(transport, newRequest(t, http.MethodGet, "http://service/", key, nil))
+	require.NoError(t, err)
+	require.Equal(t, 3, sent)
+}
+
+// A body that Base has read is not sent on although there was no connection, nor is
+// one that it reads or closes too late taken from the next attempt.
+func TestRetry_BodyInBase(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	key := keyFor(t, table, servers...)
+	var first *http.Request
+	refused := func(read bool) roundTripper {
+		return func(req *http.Request) (*http.Response, error) {
+			if req.URL.Host != servers[0].url.Host {
+				late := make([]byte, 10)
+				n, err := first.Body.Read(late)
+				require.Zero(t, n)
+				require.Error(t, err)
+				require.NoError(t, first.Body.Close())
+				return http.DefaultTransport.RoundTrip(req)
+			}
+			first = req
+			if read {
+				_, err := io.ReadAll(req.Body)
+				require.NoError(t, err)
+			}
+			return nil, errAny
+		}
+	}
+	put := func(base http.RoundTripper) (answer, *trackedBody, error) {
+		body := &trackedBody{Reader: strings.NewReader("body")}
+		got, err := do(newTransport(t, table, chashhttp.Options{Base: base}), newRequest(t, http.MethodPut, "http://service/", key, body))
+		return got, body, err
+	}
+	got, body, err := put(refused(false))
+	require.NoError(t, err)
+	require.Equal(t, answer{http.StatusOK, "b", "body"}, got)
+	require.EqualValues(t, 1, body.closes.Load())
+
+	_, body, err = put(refused(true))
+	require.ErrorIs(t, err, errAny)
+	require.Zero(t, body.closes.Load(), "it is Base that closes it")
+	require.NoError(t, first.Body.Close())
+	require.EqualValues(t, 1, body.closes.Load())
+}
+
+// A GetBody that fails is the end of the retries, not of the error.
+func TestRetry_GetBodyFails(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	transport := newTransport(t, table, chashhttp.Options{})
+	servers[0].down.Store(true)
+	req := newRequest(t, http.MethodPut, "http://service/", keyFor(t, table, servers...), strings.NewReader("body"))
+	req.GetBody = func() (io.ReadCloser, error) { return nil, errAny }
+	_, err := do(transport, req)
+	require.Error(t, err)
+	require.NotErrorIs(t, err, errAny)
+	require.Zero(t, servers[1].requests.Load())
+}
+
+// One request meets the backends in the order of Candidates, each once, and not more
+// of them than MaxAttempts.
+func TestRetry_Order(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, newTable func(*testing.T, ...*server) structure) {
+		servers := startServers(t, "a", "b", "c", "d", "e")
+		table := newTable(t, servers...)
+		for _, s := range servers {
+			s.down.Store(true)
+		}
+		for attempts, want := range map[int]int{0: 3, 1: 1, 2: 2, 5: 5, 100: 5} {
+			var met []string
+			base := roundTripper(func(req *http.Request) (*http.Response, error) {
+				met = append(met, req.URL.Host)
+				return http.DefaultTransport.RoundTrip(req)
+			})
+			transport := newTransport(t, table, chashhttp.Options{
+				Base: base, MaxAttempts: attempts, RetryRatio: 100, FailureThreshold: 1000,
+			})
+			for _, key := range keys(20) {
+				met = nil
+				_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", key, nil))
+				require.Error(t, err)
+				var order []string
+				for u := range table.Candidates(key) {
+					order = append(order, u.Host)
+				}
+				require.Equal(t, order[:want], met, "key %q, %d attempts", key, attempts)
+			}
+			met = nil
+			_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", "", nil))
+			require.Error(t, err)
+			require.Len(t, met, want)
+			slices.Sort(met)
+			require.Len(t, slices.Compact(met), want, "without a key too, each once")
+		}
+	})
+}
+
+// Backends at one address are one server, which a request meets once.
+func TestRetry_SameAddress(t *testing.T) {
+	t.Parallel()
+	a, b := startServer(t, "a"), startServer(t, "b")
+	again := *a.url
+	table := newMaglev(t, a, b, &server{name: "twin", url: a.url}, &server{name: "copy", url: &again})
+	transport := newTransport(t, table, chashhttp.Options{MaxAttempts: 10})
+	a.down.Store(true)
+	for _, key := range keys(50) {
+		before := a.requests.Load()
+		require.Equal(t, answer{http.StatusOK, "b", ""}, get(t, transport, key))
+		require.LessOrEqual(t, a.requests.Load(), before+1)
+	}
+}
+
+// The reserve, and after that a share of the requests: so many are retried.
+func TestRetry_Budget(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	transport := newTransport(t, table, chashhttp.Options{RetryRatio: 0.25, RetryReserve: 5, FailureThreshold: 1000})
+	servers[0].kill()
+	dead, alive := keyFor(t, table, servers[0]), keyFor(t, table, servers[1])
+	served := func(key string) bool {
+		_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", key, nil))
+		return err == nil
+	}
+	for range 100 { // they fill nothing beyond the reserve
+		require.True(t, served(alive))
+	}
+	var got strings.Builder
+	for range 15 {
+		got.WriteString(map[bool]string{true: "+", false: "-"}[served(dead)])
+	}
+	// The first finds a full budget and puts nothing in. With a quarter of each of
+	// five more there is enough for six in a row, and from then on for every fourth.
+	require.Equal(t, "++++++--+---+--", got.String())
+	require.Equal(t, chashhttp.Stats{Retries: 8, OverBudget: 7}, transport.Stats())
+	for range 4 {
+		require.True(t, served(alive))
+	}
+	require.True(t, served(dead))
+}
+
+// An answer of a status that counts as a failure goes on like no answer, and the
+// last one is the caller's.
+func TestRetry_FailureStatus(t *testing.T) {
+	t.Parallel()
+	unavailable := func(status int) bool { return status == http.StatusServiceUnavailable }
+	refuse := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "busy")
+	}
+	servers := startServers(t, "a", "b", "c")
+	table := newMaglev(t, servers...)
+	key := keyFor(t, table, servers...)
+	servers[0].answer(refuse)
+	servers[1].answer(refuse)
+	send := func(method string, opts chashhttp.Options) answer {
+		opts.FailureThreshold = 1000
+		got, err := do(newTransport(t, table, opts), newRequest(t, method, "http://service/", key, strings.NewReader("body")))
+		require.NoError(t, err)
+		return got
+	}
+	busy := func(name string) answer { return answer{http.StatusServiceUnavailable, name, "busy"} }
+	require.Equal(t, busy("a"), send("GET", chashhttp.Options{}), "no status is a failure by default")
+	require.Equal(t, busy("a"), send("POST", chashhttp.Options{FailureStatus: unavailable}), "it was sent")
+	require.Equal(t, answer{http.StatusOK, "c", "body"}, send("PUT", chashhttp.Options{FailureStatus: unavailable}))
+	require.Equal(t, busy("b"), send("PUT", chashhttp.Options{FailureStatus: unavailable, MaxAttempts: 2}))
+	servers[2].answer(refuse)
+	require.Equal(t, busy("c"), send("PUT", chashhttp.Options{FailureStatus: unavailable, MaxAttempts: 9}))
+}
+
+// What an attempt was answered before the next is not left open, and a short answer
+// leaves its connection for another request.
+func TestRetry_AnswersClosed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		body  string
+		conns int64
+	}{
+		"short": {"busy", 1},
+		"long":  {strings.Repeat("busy", 1<<16), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startServers(t, "a", "b")
+			table := newMaglev(t, servers...)
+			transport := newTransport(t, table, chashhttp.Options{
+				FailureThreshold: 1000,
+				FailureStatus:    func(status int) bool { return status >= 500 },
+			})
+			servers[0].answer(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(test.body)))
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_, _ = io.WriteString(w, test.body)
+			})
+			for range 3 {
+				require.Equal(t, "b", get(t, transport, keyFor(t, table, servers...)).backend)
+			}
+			eventually(t, func() bool { return servers[0].conns.Load() == test.conns }, "%d connections", test.conns)
+		})
+	}
+}
+
+// A caller that gives up has no failure of the backend's, and no retry.
+func TestRetry_Canceled(t *testing.T) {
+	t.Parallel()
+	held := func() ([]*server, structure, *chashhttp.Transport, <-chan struct{}) {
+		servers := startServers(t, "a", "b")
+		table := newMaglev(t, servers...)
+		arrived := make(chan struct{})
+		servers[0].answer(func(_ http.ResponseWriter, r *http.Request) {
+			close(arrived)
+			<-r.Context().Done()
+		})
+		return servers, table, newTransport(t, table, chashhttp.Options{FailureThreshold: 1}), arrived
+	}
+	t.Run("canceled", func(t *testing.T) {
+		servers, table, transport, arrived := held()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-arrived; cancel() }()
+		_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", keyFor(t, table, servers...), nil).WithContext(ctx))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, servers[1].requests.Load())
+		require.Equal(t, chash.Healthy, state(t, table, "a"))
+	})
+	t.Run("Client.Timeout", func(t *testing.T) {
+		servers, table, transport, _ := held()
+		client := &http.Client{Transport: transport, Timeout: 50 * time.Millisecond}
+		_, err := client.Do(newRequest(t, http.MethodGet, "http://service/", keyFor(t, table, servers...), nil))
+		var timeout net.Error
+		require.ErrorAs(t, err, &timeout)
+		require.True(t, timeout.Timeout())
+		require.Zero(t, servers[1].requests.Load())
+		require.Equal(t, chash.Healthy, state(t, table, "a"))
+	})
+	t.Run("Request.Cancel", func(t *testing.T) {
+		servers, table, transport, arrived := held()
+		cancel := make(chan struct{})
+		go func() { <-arrived; close(cancel) }()
+		req := newRequest(t, http.MethodGet, "http://service/", keyFor(t, table, servers...), nil)
+		req.Cancel = cancel //lint:ignore SA1019 an http.Client sets it too
+		_, err := transport.RoundTrip(req)
+		require.Error(t, err)
+		require.Zero(t, servers[1].requests.Load())
+		require.Equal(t, chash.Healthy, state(t, table, "a"))
+	})
+	t.Run("a time limit of Base", func(t *testing.T) {
+		servers, table, _, _ := held()
+		base := &http.Transport{ResponseHeaderTimeout: 50 * time.Millisecond}
+		transport := newTransport(t, table, chashhttp.Options{Base: base, FailureThreshold: 1})
+		require.Equal(t, answer{http.StatusOK, "b", ""}, get(t, transport, keyFor(t, table, servers...)))
+		require.Equal(t, chash.Unhealthy, state(t, table, "a"))
+	})
+}
+
+// A body that cannot be read to its end is its sender's failure.
+func TestRetry_BodyBroken(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]int64{"passed on": 0, "kept": 100} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startServers(t, "a", "b")
+			table := newMaglev(t, servers...)
+			transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1, KeepBody: keep})
+			body := &trackedBody{Reader: io.MultiReader(strings.NewReader("half"), errReader{})}
+			req := newRequest(t, http.MethodPut, "http://service/", keyFor(t, table, servers...), body)
+			req.ContentLength = 8
+			_, err := do(transport, req)
+			require.ErrorIs(t, err, chashhttp.ErrRequestBody)
+			require.ErrorIs(t, err, errAny)
+			eventually(t, func() bool { return body.closes.Load() == 1 }, "the body is closed")
+			require.Zero(t, servers[1].requests.Load())
+			require.Equal(t, chash.Healthy, state(t, table, "a"))
+		})
+	}
+	t.Run("kept but not closed", func(t *testing.T) {
+		transport := newTransport(t, newMaglev(t, startServer(t, "a")), chashhttp.Options{KeepBody: 100})
+		req := newRequest(t, http.MethodPut, "http://service/", "key", struct {
+			io.Reader
+			io.Closer
+		}{strings.NewReader("body"), errCloser{}})
+		req.ContentLength = 4
+		_, err := do(transport, req)
+		require.ErrorIs(t, err, chashhttp.ErrRequestBody)
+		require.ErrorIs(t, err, errAny)
+	})
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errAny }
+
+type errCloser struct{}
+
+func (errCloser) Close() error { return errAny }
+
+// Where the last backend fails too, the error is that of the last attempt.
+func TestRetry_LastError(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	errs := map[string]error{servers[0].url.Host: errors.New("first"), servers[1].url.Host: errors.New("second")}
+	base := roundTripper(func(req *http.Request) (*http.Response, error) { return nil, errs[req.URL.Host] })
+	transport := newTransport(t, table, chashhttp.Options{Base: base})
+	_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", keyFor(t, table, servers...), nil))
+	require.ErrorIs(t, err, errs[servers[1].url.Host])
+}
+
+// Requests of many goroutines take from one budget no more than there is.
+func TestRetry_BudgetShared(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	transport := newTransport(t, table, chashhttp.Options{RetryRatio: 0.001, RetryReserve: 20, FailureThreshold: 1000})
+	servers[0].kill()
+	key := keyFor(t, table, servers...)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			for range 10 {
+				_, _ = do(transport, newRequest(t, http.MethodGet, "http://service/", key, nil))
+			}
+		}()
+	}
+	workers.Wait()
+	require.Equal(t, chashhttp.Stats{Retries: 20, OverBudget: 60}, transport.Stats())
+	require.EqualValues(t, 20, servers[1].requests.Load())
+}
