@@ -35,6 +35,7 @@ type server struct {
 	last     atomic.Pointer[http.Request]
 	hook     atomic.Pointer[http.HandlerFunc] // answers in its place
 	http     *http.Server
+	listener net.Listener
 }
 
 func startServer(t *testing.T, name string) *server {
@@ -57,7 +58,7 @@ func startServers(t *testing.T, names ...string) []*server {
 
 func (s *server) serveOn(t *testing.T, l net.Listener) {
 	server := &http.Server{Handler: http.HandlerFunc(s.serve), ConnState: s.count}
-	s.http = server
+	s.http, s.listener = server, l
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { _ = server.Close() })
 }
@@ -103,8 +104,12 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 
 func (s *server) answer(hook http.HandlerFunc) { s.hook.Store(&hook) }
 
-// kill closes the listener and all connections: from now on they are refused.
-func (s *server) kill() { _ = s.http.Close() }
+// kill closes the listener and all connections: from now on they are refused. The
+// http.Server knows the listener only once its goroutine runs.
+func (s *server) kill() {
+	_ = s.listener.Close()
+	_ = s.http.Close()
+}
 
 // A structure is a Maglev or a Ring.
 type structure interface {
