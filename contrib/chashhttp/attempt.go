@@ -100,6 +100,7 @@ func idempotent(req *http.Request) bool {
 // before the deadline of the context.
 func canceled(req *http.Request) bool {
 	select {
+	//lint:ignore SA1019 an http.Client sets it
 	case <-req.Cancel:
 		return true
 	default:

@@ -223,7 +223,7 @@ func FuzzPathSegments(f *testing.F) {
 		require.LessOrEqual(t, len(parts), max(n, 0))
 
 		var want []string // decoded
-		for _, part := range strings.Split(u.EscapedPath(), "/") {
+		for part := range strings.SplitSeq(u.EscapedPath(), "/") {
 			if part != "" && len(want) < n {
 				plain, err := url.PathUnescape(part)
 				require.NoError(t, err)

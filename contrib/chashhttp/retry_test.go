@@ -379,7 +379,8 @@ func TestRetry_Canceled(t *testing.T) {
 		cancel := make(chan struct{})
 		go func() { <-arrived; close(cancel) }()
 		req := newRequest(t, http.MethodGet, "http://service/", keyFor(t, table, servers...), nil)
-		req.Cancel = cancel //lint:ignore SA1019 an http.Client sets it too
+		//lint:ignore SA1019 an http.Client sets it too
+		req.Cancel = cancel
 		_, err := transport.RoundTrip(req)
 		require.Error(t, err)
 		require.Zero(t, servers[1].requests.Load())
