@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -511,6 +512,95 @@ func TestHealth_Goroutines(t *testing.T) { // not parallel: it counts those of a
 	require.Equal(t, 1, probers())
 	require.NoError(t, transport.Close())
 	require.Zero(t, probers())
+}
+
+// What was in flight when a backend was marked may fail after that. It does not count
+// any more when the backend is back, whoever brought it back.
+func TestHealth_BeginsAnew(t *testing.T) {
+	t.Parallel()
+	for name, noProbe := range map[string]bool{"after a probe": false, "after a check of the caller's": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startServers(t, "a", "b")
+			table := newMaglev(t, servers...)
+			key := keyFor(t, table, servers[0])
+			arrived, release := make(chan struct{}), make(chan struct{})
+			var recovered atomic.Bool
+			servers[0].answer(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == "/held":
+					close(arrived)
+					<-release
+				case r.URL.Path == "/probe" && recovered.Load():
+					return
+				}
+				panic(http.ErrAbortHandler)
+			})
+			transport := newTransport(t, table, chashhttp.Options{
+				FailureThreshold: 2, ProbePath: "/probe", ProbeInterval: time.Millisecond, NoProbe: noProbe,
+			})
+			fail := func(path string) error {
+				_, err := do(transport, newRequest(t, http.MethodPost, "http://service"+path, key, nil))
+				return err
+			}
+			held := make(chan error, 1)
+			if !noProbe {
+				go func() { held <- fail("/held") }()
+				<-arrived
+			}
+			require.Error(t, fail("/"))
+			require.Error(t, fail("/"))
+			require.Equal(t, chash.Unhealthy, state(t, table, "a"))
+			if noProbe {
+				require.NoError(t, table.SetState("a", chash.Healthy))
+			} else {
+				close(release)
+				require.Error(t, <-held)
+				recovered.Store(true)
+				becomes(t, table, "a", chash.Healthy)
+				eventually(t, func() bool { return !chashhttp.Probing(transport) }, "it was brought back")
+			}
+			require.Error(t, fail("/"))
+			require.Equal(t, chash.Healthy, state(t, table, "a"))
+			require.Error(t, fail("/"))
+			require.Equal(t, chash.Unhealthy, state(t, table, "a"))
+		})
+	}
+}
+
+// Close returns when a probe under way has, and not before.
+func TestHealth_CloseWaits(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	arrived, canceled, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Path == "/probe" {
+			close(arrived)
+			<-req.Context().Done()
+			close(canceled)
+			<-release
+		}
+		return nil, errAny
+	})
+	transport := newTransport(t, table, chashhttp.Options{
+		Base: base, FailureThreshold: 1, ProbePath: "/probe", ProbeInterval: time.Millisecond, ProbeTimeout: time.Hour,
+	})
+	_, err := do(transport, newRequest(t, http.MethodPost, "http://service/", keyFor(t, table, servers[0]), nil))
+	require.ErrorIs(t, err, errAny)
+	<-arrived
+	closed := make(chan error)
+	go func() { closed <- transport.Close() }()
+	<-canceled
+	require.Equal(t, chash.Unhealthy, state(t, table, "a"), "Close is not over")
+	select {
+	case <-closed:
+		require.Fail(t, "Close returned while a probe was under way")
+	default:
+	}
+	close(release)
+	require.NoError(t, <-closed)
+	require.Equal(t, chash.Healthy, state(t, table, "a"))
 }
 
 // Two that use one table do not take each other's backends for their own.

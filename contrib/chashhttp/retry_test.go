@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -182,6 +184,101 @@ func TestRetry_BodyInBase(t *testing.T) {
 	require.EqualValues(t, 1, body.closes.Load())
 }
 
+// A Base that asked for a connection and had none has, by its word, sent nothing. But
+// where it has read the body, that is not to be relied on.
+func TestRetry_ReadWithoutConnection(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	sent := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		sent++
+		httptrace.ContextClientTrace(req.Context()).GetConn(req.URL.Host)
+		_, err := io.ReadAll(req.Body)
+		return nil, errors.Join(errAny, err, req.Body.Close())
+	})
+	transport := newTransport(t, table, chashhttp.Options{Base: base})
+	_, err := do(transport, newRequest(t, http.MethodPost, "http://service/", "key", strings.NewReader("body")))
+	require.ErrorIs(t, err, errAny)
+	require.Equal(t, 1, sent)
+}
+
+// A body goes past any number of backends that do not take it.
+func TestRetry_RefusedAndLost(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b", "c", "d")
+	servers[1].url, servers[2].url = nil, &url.URL{Path: "/no-host"}
+	table := newMaglev(t, servers...)
+	key := keyFor(t, table, servers...)
+	servers[0].kill()
+	transport := newTransport(t, table, chashhttp.Options{MaxAttempts: 4})
+	body := &trackedBody{Reader: strings.NewReader("body")}
+	got, err := do(transport, newRequest(t, http.MethodPost, "http://service/", key, body))
+	require.NoError(t, err)
+	require.Equal(t, answer{http.StatusOK, "d", "body"}, got)
+	require.EqualValues(t, 1, body.closes.Load())
+}
+
+// A body is read before it is sent only where it could not be had again otherwise. One
+// that was kept is also Base's to have again.
+func TestRetry_KeepBody(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "a")
+	var again []byte
+	var reads int64
+	body := new(trackedBody)
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		reads = body.reads.Load()
+		fresh, err := req.GetBody()
+		require.NoError(t, err)
+		again, err = io.ReadAll(fresh)
+		require.NoError(t, err)
+		return http.DefaultTransport.RoundTrip(req)
+	})
+	transport := newTransport(t, newMaglev(t, s), chashhttp.Options{Base: base, KeepBody: 100})
+	for name, getBody := range map[string]func() (io.ReadCloser, error){
+		"kept":    nil,
+		"GetBody": func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil },
+	} {
+		body = &trackedBody{Reader: strings.NewReader("body")}
+		req := newRequest(t, http.MethodPut, "http://service/", "key", body)
+		req.ContentLength, req.GetBody = 4, getBody
+		got, err := do(transport, req)
+		require.NoError(t, err)
+		require.Equal(t, answer{http.StatusOK, "a", "body"}, got)
+		require.Equal(t, "body", string(again))
+		require.Equal(t, getBody == nil, reads > 0, name)
+	}
+}
+
+// A read that Base itself cuts short, by closing the body, is no failure of the body.
+func TestRetry_BodyClosedWhileRead(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		began, ended := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = req.Body.Read(make([]byte, 1)) // half of what there is
+			close(began)
+			_, err := req.Body.Read(make([]byte, 100))
+			require.ErrorIs(t, err, io.ErrClosedPipe)
+		}()
+		<-began
+		require.NoError(t, req.Body.Close())
+		<-ended
+		return nil, errAny
+	})
+	transport := newTransport(t, table, chashhttp.Options{Base: base, FailureThreshold: 1})
+	reader, writer := io.Pipe()
+	go func() { _, _ = io.WriteString(writer, "b") }()
+	_, err := do(transport, newRequest(t, http.MethodPut, "http://service/", keyFor(t, table, servers[0]), reader))
+	require.ErrorIs(t, err, errAny)
+	require.NotErrorIs(t, err, chashhttp.ErrRequestBody)
+	require.Equal(t, chash.Unhealthy, state(t, table, "a"))
+}
+
 // A GetBody that fails is the end of the retries, not of the error.
 func TestRetry_GetBodyFails(t *testing.T) {
 	t.Parallel()
@@ -278,6 +375,25 @@ func TestRetry_Budget(t *testing.T) {
 		require.True(t, served(alive))
 	}
 	require.True(t, served(dead))
+}
+
+// However much a request puts in, there is no more in the budget than the reserve.
+func TestRetry_BudgetFull(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b", "c", "d", "e")
+	table := newMaglev(t, servers...)
+	transport := newTransport(t, table, chashhttp.Options{
+		MaxAttempts: 5, RetryRatio: chashhttp.MaxRetryRatio, RetryReserve: 2, FailureThreshold: 1000,
+	})
+	for _, s := range servers {
+		s.kill()
+	}
+	for range 3 {
+		before := transport.Stats()
+		_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", "key", nil))
+		require.Error(t, err)
+		require.Equal(t, chashhttp.Stats{Retries: before.Retries + 2, OverBudget: before.OverBudget + 1}, transport.Stats())
+	}
 }
 
 // An answer of a status that counts as a failure goes on like no answer, and the
