@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashhttp"
 )
 
 // errUsage is returned for flags that cannot be meant.
@@ -23,7 +24,7 @@ type config struct {
 	backends  []spec
 	tableSize int
 	seed      uint64
-	key       keyFunc
+	key       chashhttp.Key
 
 	attempts       int
 	retryBody      int64
@@ -55,7 +56,7 @@ type spec struct {
 // parseFlags returns the configuration in args. Asked for help it prints it to
 // help and returns flag.ErrHelp; any other error is an errUsage.
 func parseFlags(args []string, help io.Writer) (config, error) {
-	c := config{key: addressKey, demo: len(args) == 0}
+	c := config{key: chashhttp.RemoteAddr(), demo: len(args) == 0}
 	f := c.flags()
 	f.SetOutput(io.Discard) // the error that it prints is the one that it returns
 	err := f.Parse(args)
@@ -137,6 +138,20 @@ func (c *config) validate() error {
 		}
 	}
 	return nil
+}
+
+// parseKey parses header:name, cookie:name or address.
+func parseKey(s string) (chashhttp.Key, error) {
+	kind, name, named := strings.Cut(s, ":")
+	switch {
+	case kind == "header" && name != "":
+		return chashhttp.Header(name), nil
+	case kind == "cookie" && name != "":
+		return chashhttp.Cookie(name), nil
+	case kind == "address" && !named:
+		return chashhttp.RemoteAddr(), nil
+	}
+	return nil, fmt.Errorf("%q is none of header:name, cookie:name and address", s)
 }
 
 // parseBackend parses name=url[,weight].

@@ -11,10 +11,12 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashhttp"
 )
 
 const (
@@ -66,7 +68,7 @@ func (d *demo) start(ctx context.Context, c config, stderr io.Writer) error {
 		}
 		d.backends = append(d.backends, b)
 	}
-	c.listen, c.admin, c.key, c.backends = "127.0.0.1:0", "127.0.0.1:0", headerKey(demoHeader), nil
+	c.listen, c.admin, c.key, c.backends = "127.0.0.1:0", "127.0.0.1:0", chashhttp.Header(demoHeader), nil
 	// Generous limits: the machine is busy with the load, and may be with more.
 	c.connectTimeout = 10 * time.Second
 	c.health = healthConfig{
@@ -144,7 +146,7 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	if r.members, err = d.members(ctx); err != nil {
 		return nil, err
 	}
-	r.retries = d.service.proxy.transport.retries.Load()
+	r.retries = d.service.proxy.transport.Stats().Retries
 	return r, d.shutdown()
 }
 
@@ -266,7 +268,7 @@ func startBackend(name string) (*demoBackend, error) {
 }
 
 // lookupTime returns how many nanoseconds one lookup takes.
-func lookupTime(table *chash.Maglev[*backend], clients int) float64 {
+func lookupTime(table *chash.Maglev[*url.URL], clients int) float64 {
 	keys := make([]string, clients)
 	for i := range keys {
 		keys[i] = demoClient(i)

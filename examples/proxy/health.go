@@ -91,11 +91,11 @@ func (c *checker) run(ctx context.Context) {
 // round checks every backend once, all at the same time.
 func (c *checker) round(ctx context.Context) {
 	var checks sync.WaitGroup
-	for _, member := range c.pool.table.Backends() {
+	for _, b := range c.pool.list() {
 		checks.Add(1)
 		go func() {
 			defer checks.Done()
-			_ = c.check(ctx, member.Value) // the next round, if there is one, checks again
+			_ = c.check(ctx, b) // the next round, if there is one, checks again
 		}()
 	}
 	checks.Wait()

@@ -91,7 +91,9 @@ func newService(ctx context.Context, c config, log *slog.Logger) (*service, erro
 		return nil, err
 	}
 	s := &service{config: c, pool: p, checker: newChecker(p, c.health)}
-	s.proxy = newProxy(p, c, log)
+	if s.proxy, err = newProxy(p, c, log); err != nil {
+		return nil, err
+	}
 	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	s.front, err = listen(c.listen, &http.Server{
 		Handler:           s.proxy,
@@ -156,8 +158,7 @@ func (s *service) run(ctx context.Context) error {
 	err = errors.Join(err, s.drain())
 	stopChecks()
 	running.Wait()
-	s.proxy.close()
-	return err
+	return errors.Join(err, s.proxy.close())
 }
 
 func (s *service) servers() []*server {

@@ -3,55 +3,67 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashhttp"
 )
 
-// A backend is a server that the proxy sends requests to, and the value that
-// lookups return: who has it needs no second map.
+// A backend is a server that the proxy sends requests to. The table has its URL; each
+// backend has one of its own, also where two are equal.
 type backend struct {
-	name string
-	url  *url.URL
-
-	unanswered atomic.Int32 // attempts in a row that ended without an answer
-	record     record       // guarded by pool.mu
+	name   string
+	url    *url.URL
+	record record // guarded by pool.mu
 }
 
 // A pool is the backends behind one table. Lookups go to the table itself, which
 // is safe for that; changes go through the pool.
 type pool struct {
-	table *chash.Maglev[*backend]
+	table *chash.Maglev[*url.URL]
 	log   *slog.Logger
-	up    int // results in a row that mark a backend healthy
-	down  int // and unhealthy
+	up    int // checks passed in a row that mark a backend healthy
+	down  int // failed ones that mark it unhealthy
 
 	// Held where a change depends on what is there: a check that ends during a
 	// drain must not bring the backend back.
-	mu sync.Mutex
+	mu       sync.Mutex
+	backends map[string]*backend // by name
 }
 
 // newPool returns a pool in which every backend is unhealthy until it has been
 // checked.
 func newPool(c config, log *slog.Logger) (*pool, error) {
-	backends := make([]chash.Backend[*backend], len(c.backends))
+	p := &pool{log: log, up: c.health.up, down: c.health.down, backends: make(map[string]*backend)}
+	members := make([]chash.Backend[*url.URL], len(c.backends))
 	for i, s := range c.backends {
-		backends[i] = newBackend(s).member(s.weight)
+		b := newBackend(s)
+		members[i] = b.member(s.weight)
+		p.backends[b.name] = b
 	}
-	table, err := chash.NewMaglev(backends, chash.WithTableSize(c.tableSize), chash.WithSeed(c.seed))
+	table, err := chash.NewMaglev(members, chash.WithTableSize(c.tableSize), chash.WithSeed(c.seed))
 	if err != nil {
 		return nil, err
 	}
-	return &pool{table: table, log: log, up: c.health.up, down: c.health.down}, nil
+	p.table = table
+	return p, nil
 }
 
 func newBackend(s spec) *backend { return &backend{name: s.name, url: s.url} }
 
 // member returns the backend as the table holds it, as healthy as its record says.
-func (b *backend) member(weight uint32) chash.Backend[*backend] {
-	return chash.Backend[*backend]{Name: b.name, Weight: weight, State: b.record.state(), Value: b}
+func (b *backend) member(weight uint32) chash.Backend[*url.URL] {
+	return chash.Backend[*url.URL]{Name: b.name, Weight: weight, State: b.record.state(), Value: b.url}
+}
+
+// list returns the backends, in no order.
+func (p *pool) list() []*backend {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.backends))
 }
 
 // add adds a backend that was checked before: were it added first and found
@@ -59,14 +71,22 @@ func (b *backend) member(weight uint32) chash.Backend[*backend] {
 func (p *pool) add(b *backend, weight uint32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.table.Add(b.member(weight))
+	if err := p.table.Add(b.member(weight)); err != nil {
+		return err
+	}
+	p.backends[b.name] = b
+	return nil
 }
 
 // remove removes a backend. Its requests in flight end as they would have.
 func (p *pool) remove(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.table.Remove(name)
+	if err := p.table.Remove(name); err != nil {
+		return err
+	}
+	delete(p.backends, name)
+	return nil
 }
 
 // drain gives a backend's keys to the others. It goes on being checked.
@@ -80,11 +100,11 @@ func (p *pool) drain(name string) error {
 func (p *pool) undrain(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	member, found := p.table.Backend(name)
+	b, found := p.backends[name]
 	if !found {
 		return fmt.Errorf("%w: %q", chash.ErrBackendNotFound, name)
 	}
-	return p.table.SetState(name, member.Value.record.state())
+	return p.table.SetState(name, b.record.state())
 }
 
 // checked takes in the result of a health check.
@@ -92,28 +112,17 @@ func (p *pool) checked(b *backend, passed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if b.record.checked(passed, p.up, p.down) {
-		b.unanswered.Store(0)
 		p.publish(b)
 	}
 }
 
-// answered takes in that a backend has answered a request.
-func (p *pool) answered(b *backend) {
-	// Nearly always it is 0: a read leaves the cache line where it is.
-	if b.unanswered.Load() != 0 {
-		b.unanswered.Store(0)
-	}
-}
-
-// failed takes in that a backend left a request without an answer. Too many in a
-// row mark it unhealthy before its checks do, and only they bring it back.
-func (p *pool) failed(b *backend) {
-	if int(b.unanswered.Add(1)) < p.down {
-		return
-	}
+// fell takes in that the transport has found a backend down, before its checks did.
+// Only they bring it back.
+func (p *pool) fell(c chashhttp.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if int(b.unanswered.Load()) >= p.down && b.record.fell() { // no check has passed meanwhile
+	b, found := p.backends[c.Name]
+	if found && b.url == c.URL && b.record.fell() {
 		p.publish(b)
 	}
 }
@@ -122,7 +131,7 @@ func (p *pool) failed(b *backend) {
 // is draining or gone, whoever has its name now. The caller holds p.mu.
 func (p *pool) publish(b *backend) {
 	member, found := p.table.Backend(b.name)
-	if !found || member.Value != b || member.State == chash.Draining {
+	if !found || member.Value != b.url || member.State == chash.Draining {
 		return
 	}
 	state := b.record.state()
@@ -152,7 +161,7 @@ func (p *pool) members() []member {
 	for i, b := range backends {
 		members[i] = member{
 			Name:   b.Name,
-			URL:    b.Value.url.String(),
+			URL:    b.Value.String(),
 			Weight: b.Weight,
 			State:  b.State.String(),
 			Slots:  shares[i].Count.Lo,

@@ -4,35 +4,58 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"time"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashhttp"
 )
 
 // A proxy is the handler that sends each request to the backend of its key.
 type proxy struct {
-	key       keyFunc
+	key       chashhttp.Key
 	timeout   time.Duration // of one request, 0 for none
 	log       *slog.Logger
-	transport *transport
+	transport *chashhttp.Transport
 	reverse   *httputil.ReverseProxy
 }
 
-func newProxy(p *pool, c config, log *slog.Logger) *proxy {
-	h := &proxy{key: c.key, timeout: c.requestTimeout, log: log, transport: newTransport(p, c)}
+func newProxy(p *pool, c config, log *slog.Logger) (*proxy, error) {
+	transport, err := chashhttp.NewTransport(p.table, chashhttp.FromContext(), chashhttp.Options{
+		Base:             newBase(c),
+		MaxAttempts:      c.attempts,
+		KeepBody:         c.retryBody,
+		FailureThreshold: c.health.down,
+		NoProbe:          true, // the checks go on for all backends
+		OnChange:         p.fell,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &proxy{key: c.key, timeout: c.requestTimeout, log: log, transport: transport}
 	h.reverse = &httputil.ReverseProxy{
 		Rewrite:      h.rewrite,
-		Transport:    h.transport,
+		Transport:    transport,
 		ErrorHandler: h.fail,
 		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
-	return h
+	return h, nil
 }
 
-// close closes the connections that wait for a next request.
-func (h *proxy) close() { h.transport.base.CloseIdleConnections() }
+func newBase(c config) *http.Transport {
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: c.connectTimeout}).DialContext,
+		TLSHandshakeTimeout: c.connectTimeout,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     idleTimeout,
+		ForceAttemptHTTP2:   true,
+		DisableCompression:  true, // what a client did not ask for is not for us to undo
+	}
+}
+
+func (h *proxy) close() error { return h.transport.Close() }
 
 func (h *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.timeout > 0 {
@@ -48,7 +71,8 @@ func (h *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // in: the one that goes out has lost the headers which proxies set.
 func (h *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.SetXForwarded()
-	r.Out = r.Out.WithContext(withKey(r.Out.Context(), h.key(r.In)))
+	r.Out.Host = "" // the backend's own
+	r.Out = r.Out.WithContext(chashhttp.WithKey(r.Out.Context(), h.key(r.In)))
 }
 
 // fail answers a request that no backend answered.
@@ -64,23 +88,10 @@ func failStatus(ctx context.Context, err error) int {
 	switch {
 	case errors.Is(err, chash.ErrNoBackends), errors.Is(err, chash.ErrNoHealthyBackends):
 		return http.StatusServiceUnavailable
-	case errors.Is(err, errRequestBody):
+	case errors.Is(err, chashhttp.ErrRequestBody):
 		return http.StatusBadRequest
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
 	}
 	return http.StatusBadGateway
-}
-
-// keyOf is where a context holds a request's key.
-type keyOf struct{}
-
-func withKey(ctx context.Context, key string) context.Context {
-	return context.WithValue(ctx, keyOf{}, key)
-}
-
-// contextKey returns the key in ctx, empty for a request without one.
-func contextKey(ctx context.Context) string {
-	key, _ := ctx.Value(keyOf{}).(string)
-	return key
 }

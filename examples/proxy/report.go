@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"text/tabwriter"
 
 	"github.com/chash-go/chash"
@@ -25,10 +26,10 @@ type report struct {
 	stopped string
 	added   string
 	phases  [3]phase
-	before  *chash.Maglev[*backend] // the table when the backend was to be added
-	after   *chash.Maglev[*backend] // and when it was there
+	before  *chash.Maglev[*url.URL] // the table when the backend was to be added
+	after   *chash.Maglev[*url.URL] // and when it was there
 	members []member                // at the end
-	retries int64
+	retries uint64
 	lookup  float64 // nanoseconds
 }
 

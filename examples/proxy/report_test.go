@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestReport_Verdict(t *testing.T) {
 		{"both", "abca caca acac", "2 clients moved without a reason"},
 	}
 	// Tables that agree on every client: nobody has a reason to move to d.
-	table, err := chash.NewMaglev([]chash.Backend[*backend]{{Name: "a", Value: new(backend)}})
+	table, err := chash.NewMaglev([]chash.Backend[*url.URL]{{Name: "a", Value: new(url.URL)}})
 	require.NoError(t, err)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
