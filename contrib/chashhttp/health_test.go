@@ -2,10 +2,10 @@ package chashhttp_test
 
 import (
 	"math"
+	"net"
 	"net/http"
 	"net/url"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -38,7 +38,9 @@ func TestHealth_OutAndBack(t *testing.T) {
 		require.Equal(t, chash.Unhealthy, state(t, table, "b"))
 		require.Equal(t, "b unhealthy", changes.String())
 		require.Equal(t, servers[1].url, changes.list[0].URL)
-		require.ErrorIs(t, changes.list[0].Err, syscall.ECONNREFUSED)
+		var refused *net.OpError
+		require.ErrorAs(t, changes.list[0].Err, &refused)
+		require.Equal(t, "dial", refused.Op)
 		for key, home := range homes(t, transport, all) {
 			if before[key] != "b" {
 				require.Equal(t, before[key], home, "key %q", key)

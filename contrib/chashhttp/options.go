@@ -51,8 +51,8 @@ type Options struct {
 
 	// KeepBody is how many bytes the body of an idempotent request may have, by its
 	// ContentLength, to be read before the first attempt and kept for others where
-	// the request has no GetBody. Under an httputil.ReverseProxy none has. The default
-	// is 0: no body is kept.
+	// the request has no GetBody. Under an httputil.ReverseProxy none has. It is at
+	// most math.MaxInt32. The default is 0: no body is kept.
 	KeepBody int64
 
 	// FailureThreshold is after how many failures in a row, whoever's requests they
@@ -148,7 +148,7 @@ func (o Options) validate() error {
 		{o.MaxAttempts >= 1, "MaxAttempts", o.MaxAttempts, "1 or above"},
 		{o.RetryRatio > 0 && o.RetryRatio <= MaxRetryRatio, "RetryRatio", o.RetryRatio, "above 0, at most MaxRetryRatio"}, // NaN is neither
 		{o.RetryReserve >= 1 && o.RetryReserve <= math.MaxInt32, "RetryReserve", o.RetryReserve, "1 to math.MaxInt32"},
-		{o.KeepBody >= 0, "KeepBody", o.KeepBody, "0 or above"},
+		{o.KeepBody >= 0 && o.KeepBody <= math.MaxInt32, "KeepBody", o.KeepBody, "0 to math.MaxInt32"},
 		{o.FailureThreshold >= 1, "FailureThreshold", o.FailureThreshold, "1 or above"},
 		{validPath(o.ProbePath), "ProbePath", o.ProbePath, "a path that begins with a slash, and perhaps a query"},
 		{o.ProbeInterval > 0, "ProbeInterval", o.ProbeInterval, "above 0"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -358,6 +359,7 @@ func TestNewTransport_Errors(t *testing.T) {
 		"RetryRatio is 1000.1":   {RetryRatio: chashhttp.MaxRetryRatio + 0.1},
 		"RetryReserve is -1":     {RetryReserve: -1},
 		"KeepBody is -1":         {KeepBody: -1},
+		"KeepBody is 2147483648": {KeepBody: math.MaxInt32 + 1},
 		"FailureThreshold is -1": {FailureThreshold: -1},
 		"ProbePath is probe":     {ProbePath: "probe"},
 		"ProbePath is http://h/": {ProbePath: "http://h/"},
