@@ -30,7 +30,7 @@ func (t *Transport) attempt(req *http.Request, body *body, backend *url.URL) (re
 		t.health.failed(backend, statusError(resp.StatusCode))
 	case body.broken():
 		return nil, false, fmt.Errorf("%w: %w", ErrRequestBody, err)
-	case canceled(req):
+	case canceled(req), !sendable(out):
 		return nil, false, err
 	default:
 		t.health.failed(backend, err)

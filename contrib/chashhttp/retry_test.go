@@ -552,6 +552,46 @@ type errCloser struct{}
 
 func (errCloser) Close() error { return errAny }
 
+// A request that nobody can be sent is no failure of a backend, and not sent to another.
+func TestRetry_NotSendable(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b", "c")
+	table := newMaglev(t, servers...)
+	transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1})
+	for name, spoil := range map[string]func(*http.Request){
+		"a line break in a header":      func(r *http.Request) { r.Header.Set("X-User", "a\r\nAdmin: yes") },
+		"a zero byte in a header":       func(r *http.Request) { r.Header.Set("X-User", "\x00") },
+		"a delete in a header":          func(r *http.Request) { r.Header.Set("X-User", "\x7f") },
+		"a blank in a header's name":    func(r *http.Request) { r.Header["X User"] = []string{"a"} },
+		"an umlaut in a header's name":  func(r *http.Request) { r.Header["Ä"] = []string{"a"} },
+		"a header without a name":       func(r *http.Request) { r.Header[""] = []string{"a"} },
+		"a line break in the query":     func(r *http.Request) { r.URL.RawQuery = "a\nb" },
+		"a blank in the method":         func(r *http.Request) { r.Method = "GET IT" },
+		"a line break in a trailer":     func(r *http.Request) { r.Trailer = http.Header{"Sum": {"\n"}} },
+		"a blank in the trailer's name": func(r *http.Request) { r.Trailer = http.Header{"S um": {""}} },
+	} {
+		req := newRequest(t, http.MethodPut, "http://service/", "key", io.MultiReader(strings.NewReader("body")))
+		spoil(req)
+		_, err := do(transport, req)
+		require.Error(t, err, name)
+		for _, s := range servers {
+			require.Zero(t, s.requests.Load(), name)
+			require.Equal(t, chash.Healthy, state(t, table, s.name), name)
+		}
+	}
+	require.Equal(t, chashhttp.Stats{}, transport.Stats())
+
+	// What is unusual, but in order, is sent, and then a failure is one.
+	key := keyFor(t, table, servers...)
+	servers[0].down.Store(true)
+	req := newRequest(t, "GET", "http://service/%0a?%00", key, nil)
+	req.Method, req.Header["x-!#$%&'*+-.^_`|~9"] = "", []string{"ü\t\xff", ""}
+	got, err := do(transport, req)
+	require.NoError(t, err)
+	require.Equal(t, "b", got.backend)
+	require.Equal(t, chash.Unhealthy, state(t, table, "a"))
+}
+
 // Where the last backend fails too, the error is that of the last attempt.
 func TestRetry_LastError(t *testing.T) {
 	t.Parallel()
