@@ -197,9 +197,6 @@ func (h *health) look(name string) (b chash.Backend[*url.URL], waits bool) {
 func (h *health) restore(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.marked[name] { // closed meanwhile
-		return false
-	}
 	delete(h.marked, name)
 	swapped, _ := h.table.CompareAndSwapState(name, chash.Unhealthy, chash.Healthy)
 	return swapped

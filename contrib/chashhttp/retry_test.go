@@ -377,6 +377,24 @@ func TestRetry_Budget(t *testing.T) {
 	require.True(t, served(dead))
 }
 
+func TestRetry_DefaultBudget(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1000})
+	servers[0].kill()
+	key := keyFor(t, table, servers[0])
+	served := 0
+	for ; ; served++ {
+		if _, err := do(transport, newRequest(t, http.MethodGet, "http://service/", key, nil)); err != nil {
+			break
+		}
+	}
+	// The first of the 100 is gone when the second request comes. From then on each
+	// takes 0.8 more than it puts in, until less than one is left of 99.
+	require.Equal(t, 124, served)
+}
+
 // However much a request puts in, there is no more in the budget than the reserve.
 func TestRetry_BudgetFull(t *testing.T) {
 	t.Parallel()

@@ -339,6 +339,15 @@ func TestTransport_DefaultBase(t *testing.T) {
 	require.EqualValues(t, requests, s.conns.Load())
 }
 
+// A program may have set a default of its own, which is then taken as it is.
+func TestTransport_DefaultBaseReplaced(t *testing.T) { // not parallel: others use it
+	original := http.DefaultTransport
+	defer func() { http.DefaultTransport = original }()
+	http.DefaultTransport = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errAny })
+	_, err := do(newTransport(t, newMaglev(t, startServer(t, "a")), chashhttp.Options{}), newRequest(t, http.MethodGet, "http://service/", "key", nil))
+	require.ErrorIs(t, err, errAny)
+}
+
 func TestNewTransport_Errors(t *testing.T) {
 	t.Parallel()
 	table, key := newMaglev(t), chashhttp.Path()
