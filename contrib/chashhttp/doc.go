@@ -75,8 +75,8 @@
 // out by hand, make it Draining: a Transport cannot tell an Unhealthy of its user's
 // from its own where it has marked the backend too.
 //
-// Where the caller checks the backends himself, Options.NoProbe leaves it to his
-// checks to bring one back.
+// Where the caller has checks of its own, Options.NoProbe leaves it to those to bring
+// a backend back.
 //
 // # Cost
 //

@@ -4,5 +4,5 @@ package chashhttp
 func Probing(t *Transport) bool {
 	t.health.mu.Lock()
 	defer t.health.mu.Unlock()
-	return t.health.probing && !t.health.closed
+	return t.health.probing
 }

@@ -118,30 +118,27 @@ func (h *health) await(name string) {
 	}
 }
 
-// probe probes the marked backends at each interval, until there is none.
+// probe probes the marked backends at each interval, until there is none or close.
 func (h *health) probe() {
 	defer h.rounds.Done()
 	ticker := time.NewTicker(h.prober.interval)
 	defer ticker.Stop()
-	for {
+	for h.wanted() {
 		select {
 		case <-h.ctx.Done():
-			return
 		case <-ticker.C:
-		}
-		h.round()
-		if h.done() {
-			return
+			h.round()
 		}
 	}
 }
 
-// done reports whether there is nothing left to probe, and if so that nobody does.
-func (h *health) done() bool {
+// wanted reports whether there is something to probe and, if not, notes that nobody
+// does any more.
+func (h *health) wanted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.probing = len(h.marked) > 0
-	return !h.probing
+	h.probing = len(h.marked) > 0 && !h.closed
+	return h.probing
 }
 
 // round probes every marked backend once, all at the same time.

@@ -81,8 +81,8 @@ type Options struct {
 	ProbeInterval time.Duration
 	ProbeTimeout  time.Duration
 
-	// NoProbe leaves it to the caller, who has checks of his own, to bring backends
-	// back that were marked Unhealthy.
+	// NoProbe leaves it to checks of the caller's own to bring backends back that were
+	// marked Unhealthy.
 	NoProbe bool
 
 	// OnChange, if not nil, is called after the Transport has changed the state of a

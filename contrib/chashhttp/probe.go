@@ -30,7 +30,7 @@ func newProber(opts Options) *prober {
 // passes reports whether a backend passes a probe. It goes the way that all requests
 // go, over the same transport, and finds what the next one of a user would.
 func (p *prober) passes(ctx context.Context, backend *url.URL) bool {
-	if !reachable(backend) {
+	if ctx.Err() != nil || !reachable(backend) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
