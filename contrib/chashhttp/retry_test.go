@@ -577,16 +577,14 @@ func TestRetry_NotSendable(t *testing.T) {
 	table := newMaglev(t, servers...)
 	transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1})
 	for name, spoil := range map[string]func(*http.Request){
-		"a line break in a header":      func(r *http.Request) { r.Header.Set("X-User", "a\r\nAdmin: yes") },
-		"a zero byte in a header":       func(r *http.Request) { r.Header.Set("X-User", "\x00") },
-		"a delete in a header":          func(r *http.Request) { r.Header.Set("X-User", "\x7f") },
-		"a blank in a header's name":    func(r *http.Request) { r.Header["X User"] = []string{"a"} },
-		"an umlaut in a header's name":  func(r *http.Request) { r.Header["Ä"] = []string{"a"} },
-		"a header without a name":       func(r *http.Request) { r.Header[""] = []string{"a"} },
-		"a line break in the query":     func(r *http.Request) { r.URL.RawQuery = "a\nb" },
-		"a blank in the method":         func(r *http.Request) { r.Method = "GET IT" },
-		"a line break in a trailer":     func(r *http.Request) { r.Trailer = http.Header{"Sum": {"\n"}} },
-		"a blank in the trailer's name": func(r *http.Request) { r.Trailer = http.Header{"S um": {""}} },
+		"a line break in a header":     func(r *http.Request) { r.Header.Set("X-User", "a\r\nAdmin: yes") },
+		"a zero byte in a header":      func(r *http.Request) { r.Header.Set("X-User", "\x00") },
+		"a delete in a header":         func(r *http.Request) { r.Header.Set("X-User", "\x7f") },
+		"a blank in a header's name":   func(r *http.Request) { r.Header["X User"] = []string{"a"} },
+		"an umlaut in a header's name": func(r *http.Request) { r.Header["Ä"] = []string{"a"} },
+		"a header without a name":      func(r *http.Request) { r.Header[""] = []string{"a"} },
+		"a line break in the query":    func(r *http.Request) { r.URL.RawQuery = "a\nb" },
+		"a blank in the method":        func(r *http.Request) { r.Method = "GET IT" },
 	} {
 		req := newRequest(t, http.MethodPut, "http://service/", "key", io.MultiReader(strings.NewReader("body")))
 		spoil(req)
