@@ -1,6 +1,7 @@
 package chashhttp_test
 
 import (
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -267,8 +268,9 @@ func TestHealth_OthersStates(t *testing.T) {
 	down(t, table, transport, servers[0])
 	probed(servers[0])
 	require.NoError(t, table.SetState("a", chash.Draining))
-	servers[0].down.Store(false)
 	down(t, table, transport, servers[2])
+	probed(servers[2])
+	servers[0].down.Store(false)
 	probed(servers[2])
 	require.Equal(t, chash.Draining, state(t, table, "a"))
 	// It is forgotten: its user may make it Unhealthy now.
@@ -364,6 +366,9 @@ func TestHealth_Probe(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				}
 				w.WriteHeader(test.status)
+				if test.status != http.StatusNoContent {
+					_, _ = io.WriteString(w, "some text")
+				}
 				select {
 				case probes <- r:
 				default:
@@ -388,6 +393,7 @@ func TestHealth_Probe(t *testing.T) {
 			if test.status != never {
 				<-probes
 				<-probes // the second of these began when the first had been judged
+				eventually(t, func() bool { return servers[0].conns.Load() == 1 }, "one connection serves all probes")
 			}
 			require.Equal(t, chash.Unhealthy, state(t, table, "a"))
 		})
