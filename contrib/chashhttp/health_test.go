@@ -270,11 +270,10 @@ func TestHealth_OthersStates(t *testing.T) {
 	require.NoError(t, table.SetState("a", chash.Draining))
 	down(t, table, transport, servers[2])
 	probed(servers[2])
-	servers[0].down.Store(false)
-	probed(servers[2])
 	require.Equal(t, chash.Draining, state(t, table, "a"))
 	// It is forgotten: its user may make it Unhealthy now.
 	require.NoError(t, table.SetState("a", chash.Unhealthy))
+	servers[0].down.Store(false)
 	from := servers[0].probes.Load()
 	probed(servers[2])
 	require.Equal(t, from, servers[0].probes.Load())
@@ -391,9 +390,8 @@ func TestHealth_Probe(t *testing.T) {
 				return
 			}
 			if test.status != never {
-				<-probes
-				<-probes // the second of these began when the first had been judged
-				eventually(t, func() bool { return servers[0].conns.Load() == 1 }, "one connection serves all probes")
+				first, second := <-probes, <-probes // which began when the first had been judged
+				require.Equal(t, first.RemoteAddr, second.RemoteAddr, "one connection serves all probes")
 			}
 			require.Equal(t, chash.Unhealthy, state(t, table, "a"))
 		})
