@@ -140,6 +140,8 @@ var (
 			func(r *reading) float64 { return r.LastRebuild.Seconds() }},
 		{newDesc("fallbacks_total", "Unhealthy slots or points that lookups passed over, an estimate."), prometheus.CounterValue,
 			func(r *reading) float64 { return float64(r.Fallbacks) }},
+		{newDesc("load_factor", "How far leases may go beyond the fair share of a backend."), prometheus.GaugeValue,
+			func(r *reading) float64 { return r.LoadFactor }},
 		{newDesc("leases_in_flight", "Leases of Acquire that are not released."), prometheus.GaugeValue,
 			func(r *reading) float64 { return float64(r.InFlight) }},
 		{newDesc("fingerprint", "Upper 53 bits of the fingerprint of the mapping: equal where keys map alike if all backends are healthy."), prometheus.GaugeValue,

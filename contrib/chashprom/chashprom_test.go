@@ -67,6 +67,7 @@ func TestCollector_Scrape(t *testing.T) {
 		`chash_rebuilds_total{structure="ring"} 1`,
 		fmt.Sprintf(`chash_last_rebuild_seconds{structure="table"} %v`, stats.LastRebuild.Seconds()),
 		`chash_fallbacks_total{structure="table"} 0`,
+		`chash_load_factor{structure="table"} 1.25`,
 		`chash_leases_in_flight{structure="table"} 1`,
 		fmt.Sprintf(`chash_fingerprint{structure="table"} %v`, float64(table.Fingerprint()>>11)),
 		fmt.Sprintf(`chash_live_fingerprint{structure="table"} %v`, float64(table.LiveFingerprint()>>11)),
