@@ -16,10 +16,10 @@ type piece struct {
 	asked   []string // those of them that were
 }
 
-// next returns the first member that is still to be asked.
-func (p piece) next(v *view) (source string, found bool) {
+// next returns the first member that is still to be asked, but for some.
+func (p piece) next(v *view, avoid map[string]bool) (source string, found bool) {
 	for _, s := range p.open() {
-		if _, member := v.ring.Backend(s); member {
+		if _, member := v.ring.Backend(s); member && !avoid[s] {
 			return s, true
 		}
 	}
@@ -54,6 +54,9 @@ func overlap(a, b chash.Range) (chash.Range, bool) {
 	start, last := max(a.Start, b.Start), min(a.End-1, b.End-1) // an End of 0 is 2^64
 	return chash.Range{Start: start, End: last + 1}, start <= last
 }
+
+// at returns the range of one position.
+func at(position uint64) chash.Range { return chash.Range{Start: position, End: position + 1} }
 
 // A backlog is what a node has to do until its data is where its view says. It is
 // guarded by the node's lock, as the view is, and these hold whenever that is free:
@@ -96,7 +99,7 @@ func (b *backlog) enter(self string, v *view, diff chash.RingDiff) {
 func (b *backlog) at(position uint64) (piece, bool) {
 	for _, p := range b.pending {
 		if p.Contains(position) {
-			p.Range = chash.Range{Start: position, End: position + 1}
+			p.Range = at(position)
 			return p, true
 		}
 	}
@@ -124,16 +127,20 @@ func (b *backlog) missing(self string, v *view, ranges []chash.Range) (parts []p
 	return parts
 }
 
-// batch returns pending pieces, at most size, whose next source is the same, and
-// that source; none that is to be avoided. It takes out those that nobody is left
-// to be asked about.
+// batch returns pending pieces whose next source, but for some to be avoided, is the
+// same, at most size of them, and that source. It ends those pieces about which
+// nobody is left to be asked.
 func (b *backlog) batch(v *view, size int, avoid map[string]bool) (source string, batch []piece) {
 	b.pending = slices.DeleteFunc(b.pending, func(p piece) bool {
-		s, found := p.next(v)
-		if found && !avoid[s] && (source == "" || s == source) && len(batch) < size {
+		s, found := p.next(v, avoid)
+		if found && (source == "" || s == source) && len(batch) < size {
 			source, batch = s, append(batch, p)
 		}
-		return !found
+		if found {
+			return false
+		}
+		_, avoided := p.next(v, nil)
+		return !avoided
 	})
 	return source, batch
 }

@@ -29,10 +29,9 @@ const (
 	mostHops       = 3 // from node to node
 
 	hopsHeader = "Chash-Hops" // how often a request was passed on
-	viewHeader = "Chash-View" // by which a node sends a message to another
+	ringHeader = "Chash-Ring" // by which a node sends a message to another
 
 	pullPath  = "/internal/pull"
-	offerPath = "/internal/offer"
 	applyPath = "/internal/apply"
 )
 
@@ -50,7 +49,6 @@ func newServer(n *node) *http.Server {
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.status()) })
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.keys()) })
 	mux.HandleFunc("POST "+pullPath, handle(n, n.servePull))
-	mux.HandleFunc("POST "+offerPath, handle(n, n.serveOffer))
 	mux.HandleFunc("POST "+applyPath, handle(n, n.serveApply))
 	return &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
 }
@@ -186,7 +184,7 @@ type status struct {
 	Name     string   `json:"name"`
 	Members  []string `json:"members"`
 	Draining bool     `json:"draining"` // it is about to leave
-	View     string   `json:"view"`     // equal on all nodes that agree on who holds what
+	Ring     string   `json:"ring"`     // its fingerprint, equal on nodes that agree on who holds what
 	Settled  bool     `json:"settled"`  // everything that this node holds is here, and nothing else
 	Pending  int      `json:"pending"`  // ranges that have not arrived
 	Losing   int      `json:"losing"`   // ranges that are not handed over
@@ -199,11 +197,11 @@ func (n *node) status() status {
 	defer n.mu.RUnlock()
 	s := status{
 		Name:     n.name,
-		View:     n.view.id,
-		Settled:  n.settled(),
-		Pending:  len(n.pending),
-		Losing:   len(n.losing),
-		Unsent:   len(n.unsent),
+		Ring:     n.view.id,
+		Settled:  n.backlog.settled(),
+		Pending:  len(n.backlog.pending),
+		Losing:   len(n.backlog.losing),
+		Unsent:   len(n.backlog.unsent),
 		Received: n.received.Load(),
 	}
 	for _, b := range n.view.ring.Backends() {
@@ -245,40 +243,40 @@ func (n *node) call(ctx context.Context, client *http.Client, v *view, name, pat
 	if err != nil {
 		return err
 	}
-	r.Header.Set(viewHeader, v.id)
+	r.Header.Set(ringHeader, v.id)
 	status, answer, err := do(client, r)
 	if err != nil {
 		return err
 	}
-	if status != http.StatusOK {
-		return fmt.Errorf("%s: %d %s", name, status, bytes.TrimSpace(answer))
+	switch status {
+	case http.StatusOK:
+		return gob.NewDecoder(bytes.NewReader(answer)).Decode(out)
+	case http.StatusConflict:
+		return fmt.Errorf("%w: %s", errOtherView, name)
 	}
-	return gob.NewDecoder(bytes.NewReader(answer)).Decode(out)
+	return fmt.Errorf("%s: %d %s", name, status, bytes.TrimSpace(answer))
 }
 
 // handle returns the handler of a message. The view does not change while serve
-// runs, so what it does is done by a view that both nodes have.
-func handle[In, Out any](n *node, serve func(*view, In) (Out, error)) http.HandlerFunc {
+// runs, so what that does is done by a view that both nodes have.
+func handle[In, Out any](n *node, serve func(In) Out) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in In
 		if err := gob.NewDecoder(r.Body).Decode(&in); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		out, err := locked(n, r.Header.Get(viewHeader), in, serve)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
+		n.mu.RLock()
+		agreed := n.view.id == r.Header.Get(ringHeader)
+		var out Out
+		if agreed {
+			out = serve(in)
+		}
+		n.mu.RUnlock()
+		if !agreed {
+			http.Error(w, errOtherView.Error(), http.StatusConflict)
 			return
 		}
 		_ = gob.NewEncoder(w).Encode(out) // fails only if the other node has gone
 	}
-}
-
-func locked[In, Out any](n *node, id string, in In, serve func(*view, In) (Out, error)) (out Out, err error) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if n.view.id != id {
-		return out, errOtherView
-	}
-	return serve(n.view, in)
 }

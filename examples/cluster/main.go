@@ -63,7 +63,7 @@ type config struct {
 	bind      string   // where it gossips
 	http      string   // where it answers
 	join      []string // where some of the others gossip
-	replicas  int      // copies of each key
+	copies    int      // of each key
 	untilEOF  bool     // it ends when standard input does
 	keys      int      // of the demonstration
 	level     slog.Level
@@ -83,7 +83,7 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 	fs.StringVar(&c.bind, "bind", "127.0.0.1:7946", "gossip at this `address`, TCP and UDP; port 0 takes a free one")
 	fs.StringVar(&c.http, "http", "127.0.0.1:8080", "answer at this `address`, which the other nodes must reach")
 	fs.StringVar(&join, "join", "", "join the nodes that gossip at these `addresses`, separated by commas")
-	fs.IntVar(&c.replicas, "replicas", 2, "hold each key on this many nodes, the same `number` on all of them")
+	fs.IntVar(&c.copies, "replicas", 2, "hold each key on this many nodes, the same `number` on all of them")
 	fs.BoolVar(&c.untilEOF, "until-eof", false, "end at once when standard input ends")
 	fs.TextVar(&c.level, "log", slog.LevelWarn, "log from this `level` on: DEBUG, INFO, WARN or ERROR")
 	fs.IntVar(&c.keys, "keys", 20000, "`number` of keys of the demonstration, which runs without -name")
@@ -112,8 +112,8 @@ func (c config) check(fs *flag.FlagSet) error {
 		return err
 	case fs.NArg() > 0:
 		return fmt.Errorf("%w: %q is no flag", errUsage, fs.Arg(0))
-	case c.replicas < 1:
-		return fmt.Errorf("%w: -replicas=%d", errUsage, c.replicas)
+	case c.copies < 1:
+		return fmt.Errorf("%w: -replicas=%d", errUsage, c.copies)
 	case c.keys < 1:
 		return fmt.Errorf("%w: -keys=%d", errUsage, c.keys)
 	}
@@ -135,7 +135,7 @@ func runNode(ctx context.Context, c config, stdin io.Reader, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s answers at http://%s and gossips at %s\n", c.name, n.addr, n.gossip)
+	fmt.Fprintf(stdout, "%s answers at http://%s and gossips at %s\n", c.name, n.http, n.bind)
 	eof := make(chan struct{})
 	if c.untilEOF {
 		go func() {

@@ -13,11 +13,13 @@ import (
 // A meta is what a node gossips about itself.
 type meta struct {
 	HTTP     string `json:"http"`               // where it answers
+	Copies   int    `json:"copies"`             // of each key, the same for all nodes
 	Draining bool   `json:"draining,omitempty"` // it is about to leave, and gives up what it holds
 }
 
-// members follows who is in the cluster: memberlist calls it, while it holds a lock
-// of its own, with nodes that only then may be read.
+// members follows who is in the cluster. Its exported methods are memberlist's
+// delegates: it is called while memberlist holds a lock of its own, and only then
+// are its nodes to be read.
 type members struct {
 	self    string
 	changed chan struct{} // has a place for one signal
@@ -25,7 +27,11 @@ type members struct {
 	mu    sync.Mutex
 	meta  meta // of this node
 	known map[string]meta
-	taken string // by whom this node's name is, if it is
+	err   error // why this node cannot be one of them
+}
+
+func newMembers(self string, about meta) *members {
+	return &members{self: self, changed: make(chan struct{}, 1), meta: about, known: map[string]meta{}}
 }
 
 // backends returns the members, this node included, for a ring.
@@ -33,9 +39,9 @@ func (m *members) backends() []chash.Backend[peer] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var backends []chash.Backend[peer]
-	for name, meta := range m.known {
-		b := chash.Backend[peer]{Name: name, Value: peer{name, meta.HTTP}}
-		if meta.Draining {
+	for name, about := range m.known {
+		b := chash.Backend[peer]{Name: name, Value: peer{name, about.HTTP}}
+		if about.Draining {
 			b.State = chash.Draining
 		}
 		backends = append(backends, b)
@@ -43,32 +49,33 @@ func (m *members) backends() []chash.Backend[peer] {
 	return backends
 }
 
-// drawBack makes this node one that is about to leave.
-func (m *members) drawBack() {
+// drain makes this node one that is about to leave, once that is gossiped.
+func (m *members) drain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.meta.Draining = true
 }
 
-// conflict returns an error if another node has this one's name.
+// conflict returns why this node cannot be one of the members, if it cannot.
 func (m *members) conflict() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.taken != "" {
-		return fmt.Errorf("the name %q is taken by the node at %s", m.self, m.taken)
-	}
-	return nil
+	return m.err
 }
 
 func (m *members) set(node *memberlist.Node, here bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == nil {
-		m.known = map[string]meta{}
+	var about meta
+	err := json.Unmarshal(node.Meta, &about)
+	if err == nil && about.Copies != m.meta.Copies {
+		err = fmt.Errorf("it has %d copies of each key, and this node %d", about.Copies, m.meta.Copies)
 	}
 	delete(m.known, node.Name)
-	var about meta
-	if here && json.Unmarshal(node.Meta, &about) == nil { // else it is no node of this program's
+	switch {
+	case err != nil: // it is in no ring of this node's, so nothing depends on it
+		m.err = fmt.Errorf("node %q at %s: %w", node.Name, node.Address(), err)
+	case here:
 		m.known[node.Name] = about
 	}
 	select {
@@ -77,43 +84,31 @@ func (m *members) set(node *memberlist.Node, here bool) {
 	}
 }
 
-// NotifyJoin, NotifyUpdate and NotifyLeave make members a memberlist.EventDelegate.
-func (m *members) NotifyJoin(node *memberlist.Node) { m.set(node, true) }
-
-// NotifyUpdate is called when what a node gossips about itself has changed.
+func (m *members) NotifyJoin(node *memberlist.Node)   { m.set(node, true) }
 func (m *members) NotifyUpdate(node *memberlist.Node) { m.set(node, true) }
+func (m *members) NotifyLeave(node *memberlist.Node)  { m.set(node, false) }
 
-// NotifyLeave is called when a node has left or was found dead.
-func (m *members) NotifyLeave(node *memberlist.Node) { m.set(node, false) }
-
-// NotifyConflict makes members a memberlist.ConflictDelegate.
 func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if existing.Name == m.self {
-		m.taken = other.Address()
+		m.err = fmt.Errorf("the name %q is that of the node at %s", m.self, other.Address())
 	}
 }
 
-// NodeMeta and the methods after it make members a memberlist.Delegate.
 func (m *members) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	data, err := json.Marshal(m.meta)
 	if err != nil {
-		panic(err) // of a string and a bool
+		panic(err) // a string, a number and a bool can be marshalled
 	}
 	return data
 }
 
-// NotifyMsg ignores a message: nodes speak to each other over HTTP.
-func (m *members) NotifyMsg([]byte) {}
+// The rest of a memberlist.Delegate has nothing to do: nodes speak over HTTP.
 
-// GetBroadcasts has nothing to add to the gossip.
+func (m *members) NotifyMsg([]byte)                {}
 func (m *members) GetBroadcasts(int, int) [][]byte { return nil }
-
-// LocalState has nothing to add to an exchange of states.
-func (m *members) LocalState(bool) []byte { return nil }
-
-// MergeRemoteState expects nothing from one.
-func (m *members) MergeRemoteState([]byte, bool) {}
+func (m *members) LocalState(bool) []byte          { return nil }
+func (m *members) MergeRemoteState([]byte, bool)   {}

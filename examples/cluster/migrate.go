@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -46,18 +47,25 @@ func (n *node) migrate(ctx context.Context) {
 // workOff does what it can of the backlog and reports whether nothing is left. Not
 // everything succeeds at once: a node refuses while its view is another.
 func (n *node) workOff(ctx context.Context) (settled bool) {
-	v := n.current()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	n.mu.Lock()
+	v := n.view
+	n.interrupt = cancel
+	n.mu.Unlock()
 	n.pull(ctx, v)
 	if err := n.handOver(ctx, v); err != nil {
 		n.log.Debug("not handed over yet", "error", err)
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.settled()
+	return n.backlog.settled()
 }
 
-// pull fetches what is pending from the sources, a batch at a time. One that fails
-// is left alone until the next call; the others are asked instead of it.
+// pull fetches what is pending from the sources, a batch at a time. If one fails,
+// the others are asked instead of it. If one has another view it is only a matter of
+// time: it is waited for, since another source might not have everything, and what
+// that has would come twice.
 func (n *node) pull(ctx context.Context, v *view) {
 	failed := map[string]bool{}
 	for ctx.Err() == nil {
@@ -66,12 +74,15 @@ func (n *node) pull(ctx context.Context, v *view) {
 			n.mu.Unlock()
 			return
 		}
-		source, batch := n.batch(v, bulkRanges, failed)
+		source, batch := n.backlog.batch(v, bulkRanges, failed)
 		n.mu.Unlock()
 		if len(batch) == 0 {
 			return
 		}
 		rest, err := n.ask(ctx, n.bulk, v, source, batch)
+		if errors.Is(err, errOtherView) {
+			return
+		}
 		if err != nil {
 			n.log.Debug("not fetched yet", "source", source, "error", err)
 			failed[source] = true
@@ -79,7 +90,7 @@ func (n *node) pull(ctx context.Context, v *view) {
 		}
 		n.mu.Lock()
 		if n.view == v {
-			n.replace(batch, rest)
+			n.backlog.replace(batch, rest)
 		}
 		n.mu.Unlock()
 	}
@@ -116,7 +127,7 @@ func (n *node) ask(ctx context.Context, client *http.Client, v *view, source str
 // if in the end none had everything.
 func (n *node) readThrough(ctx context.Context, v *view, key string) error {
 	n.mu.RLock()
-	p, pending := n.at(n.store.position(key))
+	p, pending := n.backlog.at(n.store.position(key))
 	current := n.view
 	n.mu.RUnlock()
 	if current != v {
@@ -124,7 +135,7 @@ func (n *node) readThrough(ctx context.Context, v *view, key string) error {
 	}
 	var failed error
 	for pending {
-		source, found := p.next(v)
+		source, found := p.next(v, nil)
 		if !found {
 			return failed
 		}
@@ -142,10 +153,10 @@ func (n *node) readThrough(ctx context.Context, v *view, key string) error {
 	return nil
 }
 
-// handOver sends what the node has to give up, and the writes that have not reached
-// all holders, to the holders that lack them, and then drops what it does not hold.
-// It offers versions first, so that nothing is sent twice and nothing is dropped
-// that a holder has not got.
+// handOver sends what the node has to give up, and the writes that may not be at all
+// holders, to the holders that lack them, and then drops what it does not hold. It
+// asks for their versions first, so that nothing is sent to who has it, and nothing
+// dropped that a holder has not got.
 func (n *node) handOver(ctx context.Context, v *view) error {
 	entries := n.toHandOver()
 	offers := map[string][]entry{}
@@ -175,10 +186,10 @@ func (n *node) handOver(ctx context.Context, v *view) error {
 func (n *node) toHandOver() (entries []entry) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for _, r := range n.losing {
+	for _, r := range n.backlog.losing {
 		entries = append(entries, n.store.scan(r)...)
 	}
-	for key := range n.unsent {
+	for key := range n.backlog.unsent {
 		if e, found := n.store.get(key); found {
 			entries = append(entries, e)
 		}
@@ -186,28 +197,29 @@ func (n *node) toHandOver() (entries []entry) {
 	return entries
 }
 
-// offer sends a holder the entries that it lacks.
+// offer sends a holder the entries that it lacks. It has to have what was pending:
+// else it would lack all that is on its way.
 func (n *node) offer(ctx context.Context, v *view, holder string, entries []entry) error {
-	var in offerRequest
+	in := pullRequest{KeysOnly: true}
 	for _, e := range entries {
-		in.Offers = append(in.Offers, entry{Key: e.Key, Version: e.Version})
+		in.Ranges = append(in.Ranges, at(n.store.position(e.Key)))
 	}
-	var out offerAnswer
-	if err := n.call(ctx, n.bulk, v, holder, offerPath, in, &out); err != nil {
+	var out pullAnswer
+	if err := n.call(ctx, n.bulk, v, holder, pullPath, in, &out); err != nil {
 		return err
 	}
-	if len(out.Wanted) == 0 {
+	if len(out.Missing) > 0 {
+		return fmt.Errorf("%w at %s", errPending, holder)
+	}
+	has := map[string]version{}
+	for _, e := range out.Entries {
+		has[e.Key] = e.Version
+	}
+	lacks := slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return has[e.Key].compare(e.Version) >= 0 })
+	if len(lacks) == 0 {
 		return nil
 	}
-	var send applyRequest
-	for _, i := range out.Wanted {
-		if i < 0 || i >= len(entries) {
-			return fmt.Errorf("%s wants entry %d of %d", holder, i, len(entries))
-		}
-		send.Entries = append(send.Entries, entries[i])
-	}
-	send.Migration = true
-	return n.call(ctx, n.bulk, v, holder, applyPath, send, new(applyAnswer))
+	return n.call(ctx, n.bulk, v, holder, applyPath, applyRequest{lacks, true}, new(applyAnswer))
 }
 
 // handedOver drops the entries that the node does not hold, and ends that part of
@@ -219,27 +231,27 @@ func (n *node) handedOver(v *view, entries []entry) {
 		return
 	}
 	for _, e := range entries {
-		if v, found := n.unsent[e.Key]; found && v.compare(e.Version) <= 0 {
-			delete(n.unsent, e.Key)
+		if v, found := n.backlog.unsent[e.Key]; found && v.compare(e.Version) <= 0 {
+			delete(n.backlog.unsent, e.Key)
 		}
 		if !slices.ContainsFunc(v.holders(e.Key), isNode(n.name)) {
 			n.store.drop(e)
 		}
 	}
-	n.losing = nil
+	n.backlog.losing = nil
 }
 
-// The parts of the protocol between nodes that migration is made of. All are served
-// while the view is that of the asking node, and does not change.
+// The messages between nodes. They are served while the view is that of the sender,
+// and does not change.
 type (
-	pullRequest struct{ Ranges []chash.Range }
-	pullAnswer  struct {
+	pullRequest struct {
+		Ranges   []chash.Range
+		KeysOnly bool // and versions, without the values
+	}
+	pullAnswer struct {
 		Entries []entry
 		Missing []piece // of which the asked node may not have everything
 	}
-
-	offerRequest struct{ Offers []entry } // without their values
-	offerAnswer  struct{ Wanted []int }   // which of them the asked node has not got
 
 	applyRequest struct {
 		Entries   []entry
@@ -248,34 +260,25 @@ type (
 	applyAnswer struct{ Standing []version } // what the keys have then
 )
 
-func (n *node) servePull(v *view, in pullRequest) (out pullAnswer, err error) {
+func (n *node) servePull(in pullRequest) (out pullAnswer) {
 	for _, r := range in.Ranges {
-		out.Entries = append(out.Entries, n.store.scan(r)...)
-	}
-	out.Missing = n.missing(n.name, v, in.Ranges)
-	return out, nil
-}
-
-// serveOffer refuses while a piece is pending, since it would want all of that,
-// which is on its way.
-func (n *node) serveOffer(_ *view, in offerRequest) (out offerAnswer, err error) {
-	for i, e := range in.Offers {
-		if _, pending := n.at(n.store.position(e.Key)); pending {
-			return out, errPending
-		}
-		if own, found := n.store.get(e.Key); !found || own.Version.compare(e.Version) < 0 {
-			out.Wanted = append(out.Wanted, i)
+		for _, e := range n.store.scan(r) {
+			if in.KeysOnly {
+				e.Value = nil
+			}
+			out.Entries = append(out.Entries, e)
 		}
 	}
-	return out, nil
+	out.Missing = n.backlog.missing(n.name, n.view, in.Ranges)
+	return out
 }
 
-func (n *node) serveApply(_ *view, in applyRequest) (out applyAnswer, err error) {
+func (n *node) serveApply(in applyRequest) (out applyAnswer) {
 	for _, e := range in.Entries {
 		out.Standing = append(out.Standing, n.store.merge(e))
 	}
 	if in.Migration {
 		n.received.Add(int64(len(in.Entries)))
 	}
-	return out, nil
+	return out
 }

@@ -23,7 +23,7 @@ const (
 	leaveTimeout = 10 * time.Second      // to hand everything over
 )
 
-// A peer is what a ring holds: a node and where its HTTP server listens.
+// A peer is what a ring holds: a node and where it answers.
 type peer struct{ name, addr string }
 
 // A view is the ring of the members that a node knows of. It is immutable: a
@@ -31,15 +31,13 @@ type peer struct{ name, addr string }
 type view struct {
 	ring   *chash.Ring[peer]
 	copies int
-	id     string // equal on two nodes if both have the same copies of the same keys at the same nodes
+	id     string // equal on two nodes if they agree on who holds what
 }
 
-func newView(ring *chash.Ring[peer], copies int) *view {
-	return &view{ring, copies, viewID(ring, copies)}
-}
+func newView(ring *chash.Ring[peer], copies int) *view { return &view{ring, copies, ringID(ring)} }
 
-func viewID(ring interface{ Fingerprint() uint64 }, copies int) string {
-	return fmt.Sprintf("%016x/%d", ring.Fingerprint(), copies)
+func ringID(ring interface{ Fingerprint() uint64 }) string {
+	return fmt.Sprintf("%016x", ring.Fingerprint())
 }
 
 // holders returns the nodes that hold a key, the one that orders its writes first,
@@ -47,7 +45,7 @@ func viewID(ring interface{ Fingerprint() uint64 }, copies int) string {
 func (v *view) holders(key string) []peer {
 	holders, err := v.ring.GetN(key, v.copies)
 	if err != nil {
-		return nil // the one possible reason is that there is no node
+		return nil // the only reason is that there is no node
 	}
 	return holders
 }
@@ -60,32 +58,36 @@ func isNode(name string) func(peer) bool {
 type node struct {
 	config
 	store    *store
-	members  members
-	list     *memberlist.Memberlist
+	members  *members
+	gossip   *memberlist.Memberlist
 	server   *http.Server
-	addr     string         // of the server
-	gossip   string         // where it gossips
-	forward  *http.Client   // for requests of clients
+	forward  *http.Client   // for the requests of clients
 	peers    *http.Client   // for what these wait for
 	bulk     *http.Client   // for migration
 	woken    chan struct{}  // there may be something to migrate
 	received atomic.Int64   // entries that migration brought here
-	stop     func()         // stops what runs in the background
+	stop     func()         // what runs in the background
 	running  sync.WaitGroup // that
 
-	mu   sync.RWMutex // read-locked by whoever relies on the view not to change meanwhile
-	view *view
-	backlog
+	mu        sync.RWMutex // read-locked by whoever relies on the view to stay
+	view      *view
+	backlog   backlog
+	interrupt func() // stops migration by a view that is no longer the node's
 }
 
-// startNode starts a node that has joined the cluster, or is the first one, and
-// answers requests. It runs until close.
+// startNode starts a node that has joined the cluster, or is its first one, and
+// answers requests. It runs until close. Its addresses are those of the config, with
+// ports instead of 0.
 func startNode(c config) (*node, error) {
 	listener, err := net.Listen("tcp", c.http)
 	if err != nil {
 		return nil, err
 	}
-	n, err := joinCluster(c, listener.Addr().String())
+	c.http = listener.Addr().String()
+	n, err := newNode(c)
+	if err == nil {
+		err = n.join()
+	}
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -93,50 +95,52 @@ func startNode(c config) (*node, error) {
 	n.stop = stop
 	n.running.Go(func() { n.follow(ctx) })
 	n.running.Go(func() { n.migrate(ctx) })
-	n.running.Go(func() { _ = n.server.Serve(listener) }) // ErrServerClosed, after close
+	n.running.Go(func() { _ = n.server.Serve(listener) }) // until close
 	return n, nil
 }
 
-// joinCluster returns a node that knows its members and has its first view.
-func joinCluster(c config, addr string) (*node, error) {
-	empty, err := chash.NewRing[peer](nil)
+func newNode(c config) (*node, error) {
+	ring, err := chash.NewRing[peer](nil)
 	if err != nil {
 		return nil, err
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	n := &node{
-		config:  c,
-		store:   newStore(empty.Position),
-		members: members{self: c.name, meta: meta{HTTP: addr}, changed: make(chan struct{}, 1)},
-		addr:    addr,
-		forward: &http.Client{Transport: transport, Timeout: forwardTimeout},
-		peers:   &http.Client{Transport: transport, Timeout: peerTimeout},
-		bulk:    &http.Client{Transport: c.migration, Timeout: bulkTimeout},
-		woken:   make(chan struct{}, 1),
-		view:    newView(empty, c.replicas),
-		backlog: backlog{unsent: map[string]version{}},
+		config:    c,
+		store:     newStore(ring.Position),
+		members:   newMembers(c.name, meta{HTTP: c.http, Copies: c.copies}),
+		forward:   &http.Client{Transport: transport, Timeout: forwardTimeout},
+		peers:     &http.Client{Transport: transport, Timeout: peerTimeout},
+		bulk:      &http.Client{Transport: c.migration, Timeout: bulkTimeout},
+		woken:     make(chan struct{}, 1),
+		view:      newView(ring, c.copies),
+		backlog:   backlog{unsent: map[string]version{}},
+		interrupt: func() {},
 	}
 	n.server = newServer(n)
-	gossip, err := gossipConfig(c, &n.members)
+	return n, nil
+}
+
+// join begins to gossip and makes the members that are known after that the view.
+func (n *node) join() error {
+	g, err := gossipConfig(n.config, n.members)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if n.list, err = memberlist.Create(gossip); err != nil {
-		return nil, err
+	if n.gossip, err = memberlist.Create(g); err != nil {
+		return err
 	}
-	n.gossip = net.JoinHostPort(gossip.BindAddr, strconv.Itoa(gossip.BindPort)) // by now the port is known
-	if len(c.join) > 0 {
-		if _, err = n.list.Join(c.join); err == nil {
-			err = n.members.conflict()
-		}
+	n.bind = net.JoinHostPort(g.BindAddr, strconv.Itoa(g.BindPort)) // Create has set the port
+	if len(n.config.join) > 0 {
+		_, err = n.gossip.Join(n.config.join)
 	}
-	if err == nil {
+	if err = errors.Join(err, n.members.conflict()); err == nil {
 		err = n.firstView()
 	}
 	if err != nil {
-		return nil, errors.Join(err, n.list.Shutdown())
+		return errors.Join(err, n.gossip.Leave(peerTimeout), n.gossip.Shutdown())
 	}
-	return n, nil
+	return nil
 }
 
 // gossipConfig returns a configuration for a fast local network: a node that dies
@@ -147,29 +151,25 @@ func gossipConfig(c config, m *members) (*memberlist.Config, error) {
 		return nil, err
 	}
 	g := memberlist.DefaultLocalConfig()
-	g.Name = c.name
-	g.BindAddr, g.AdvertiseAddr = host, host
 	if g.BindPort, err = strconv.Atoi(port); err != nil {
 		return nil, fmt.Errorf("port of %q: %w", c.bind, err)
 	}
-	g.AdvertisePort = g.BindPort
+	g.Name = c.name
+	g.BindAddr, g.AdvertiseAddr, g.AdvertisePort = host, host, g.BindPort
 	g.ProbeInterval = 300 * time.Millisecond
 	g.ProbeTimeout = 150 * time.Millisecond
 	g.SuspicionMult = 4
 	g.GossipInterval = 50 * time.Millisecond
 	g.RetransmitMult = 4
 	g.PushPullInterval = 5 * time.Second
-	g.DeadNodeReclaimTime = time.Second // a name may come back at another address
+	g.DeadNodeReclaimTime = time.Second // then a dead node's name may come back at another address
 	g.Delegate, g.Events, g.Conflict = m, m, m
 	g.Logger = slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)
-	if size := len(m.NodeMeta(0)); size > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("the address %.40q... is too long to be gossiped", c.http)
-	}
 	return g, nil
 }
 
-// firstView makes the members known after the join the view, as the change that
-// brought this node: what it holds, it gains from those who held it without it.
+// firstView makes the members the view, as a change that brought this node: what it
+// holds, it gains from those who held it without this node.
 func (n *node) firstView() error {
 	all := n.members.backends()
 	others := slices.DeleteFunc(slices.Clone(all), func(b chash.Backend[peer]) bool { return b.Name == n.name })
@@ -179,8 +179,7 @@ func (n *node) firstView() error {
 	return n.change(all)
 }
 
-// follow applies membership events, in one goroutine, and makes one change of a
-// burst of them.
+// follow applies membership events in one goroutine, a burst of them as one change.
 func (n *node) follow(ctx context.Context) {
 	for {
 		select {
@@ -194,12 +193,12 @@ func (n *node) follow(ctx context.Context) {
 		case <-time.After(burst):
 		}
 		if err := n.change(n.members.backends()); err != nil {
-			n.log.Error("a change of the members is left out", "error", err)
+			n.log.Error("the members stay as they were", "error", err)
 		}
 	}
 }
 
-// change makes a view of the members, and enters in the backlog what the node gains
+// change makes a view of the members, and enters in the backlog what this node gains
 // and loses by it.
 func (n *node) change(members []chash.Backend[peer]) error {
 	before := n.current()
@@ -207,15 +206,19 @@ func (n *node) change(members []chash.Backend[peer]) error {
 	if err := ring.Set(members); err != nil {
 		return err
 	}
+	if slices.Equal(ring.Backends(), before.ring.Backends()) {
+		return nil
+	}
 	diff, err := before.ring.Diff(ring)
 	if err != nil {
 		return err
 	}
-	after := newView(ring, n.replicas)
+	after := newView(ring, n.copies)
 	n.mu.Lock()
 	n.view = after
 	n.backlog.enter(n.name, after, diff)
-	pending, losing := len(n.pending), len(n.losing)
+	n.interrupt()
+	pending, losing := len(n.backlog.pending), len(n.backlog.losing)
 	n.mu.Unlock()
 	n.wake()
 	n.log.Info("members changed", "members", ring.Len(), "moved", diff.Moved, "pending", pending, "losing", losing)
@@ -228,29 +231,28 @@ func (n *node) current() *view {
 	return n.view
 }
 
-// leave hands over what the node holds and says good-bye. It draws back first: the
-// others see it as draining, take over from it as they would from any node, and
-// reach it until it has nothing left. On an error some copies went nowhere; with
-// two copies or more of each key the others still have one.
+// leave hands over what the node holds and says good-bye. The others first see it as
+// draining: they take over from it as from any other node, and reach it until it
+// has nothing left. On an error some copies went nowhere.
 func (n *node) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	n.members.drawBack()
-	err := n.list.UpdateNode(leaveTimeout)
+	n.members.drain()
+	err := n.gossip.UpdateNode(leaveTimeout)
 	if err == nil {
 		err = n.waitEmpty(ctx)
 	}
-	return errors.Join(err, n.list.Leave(leaveTimeout))
+	return errors.Join(err, n.gossip.Leave(leaveTimeout), n.server.Shutdown(ctx))
 }
 
-// waitEmpty waits until the node has handed over everything; without another node
-// there is nobody to hand it to.
+// waitEmpty waits until the node, which is draining, has handed over everything or
+// there is nobody left to take it.
 func (n *node) waitEmpty(ctx context.Context) error {
 	tick := time.NewTicker(burst)
 	defer tick.Stop()
 	for {
 		s := n.status()
-		if s.Draining && (s.Settled || len(s.Members) == 1) {
+		if s.Draining && (s.Settled || len(n.current().holders("")) == 0) {
 			return nil
 		}
 		select {
@@ -261,13 +263,13 @@ func (n *node) waitEmpty(ctx context.Context) error {
 	}
 }
 
-// close ends the node at once, as the end of its process would, and waits until
-// nothing of it runs.
+// close ends the node at once, for the others as if it had died, and waits until
+// nothing runs in the background.
 func (n *node) close() error {
 	n.stop()
-	err := errors.Join(n.server.Close(), n.list.Shutdown())
+	err := errors.Join(n.server.Close(), n.gossip.Shutdown())
+	n.running.Wait()
 	n.peers.CloseIdleConnections()
 	n.bulk.CloseIdleConnections()
-	n.running.Wait()
 	return err
 }
