@@ -7,9 +7,9 @@ import (
 )
 
 // A piece is a range of positions of which a node may not have everything, and who
-// may have the rest. Those are asked in that order; one that has not got all of it
-// either names others, which are added, and it is done when one that has all of it
-// was asked, or nobody is left to be.
+// may have the rest. They are asked in that order. One that may not have everything
+// either says who may have the rest, and those are added. The piece is done when one
+// that has everything was asked, or nobody is left to be.
 type piece struct {
 	chash.Range
 	Sources []string
@@ -62,42 +62,63 @@ func at(position uint64) chash.Range { return chash.Range{Start: position, End: 
 // guarded by the node's lock, as the view is, and these hold whenever that is free:
 //
 //   - Every acknowledged write of a key that the node holds is in its store, or the
-//     key is in a pending piece and the write is at one of its open sources or of
+//     key is in an incoming piece and the write is at one of its open sources or of
 //     those whom they will name. The pieces are apart, and within what it holds.
-//   - Every key in its store that it does not hold is in a losing range.
+//   - Every key in its store is in an outgoing range unless the node holds it, and
+//     all who have become holders since this node did were seen to have it.
 //   - A key whose latest write by this node may not be at all holders is unsent.
 type backlog struct {
-	pending []piece
-	losing  []chash.Range
-	unsent  map[string]version
+	incoming []piece
+	outgoing []chash.Range
+	unsent   map[string]version
 }
 
-// enter takes in a change to a view. What of earlier changes is not done goes on,
-// within what the node still holds: so a diff is always from the view before, and
-// changes may follow each other at any speed.
-func (b *backlog) enter(self string, v *view, diff chash.RingDiff) {
-	var pending []piece
-	for held := range v.ring.RangesN(self, v.copies) {
-		for _, p := range b.pending {
-			if r, ok := overlap(held, p.Range); ok {
-				pending = append(pending, piece{r, p.Sources, p.asked})
+// incoming returns what a node gains by a change. Who held it before comes in the
+// order of GetN, and so the last to be pushed out by newcomers is asked first: it
+// most likely holds it still.
+func incoming(self string, v *view, diff chash.RingDiff) (gains []piece) {
+	for r, sources := range diff.Gains(self, v.copies) {
+		gains = append(gains, piece{r, sources, []string{self}})
+	}
+	return gains
+}
+
+// outgoing returns what a node has to hand over after a change: what it loses, and
+// what others gain of that which it held and may go on to hold. They fetch it by
+// themselves; but one that has missed the view by which a write was acknowledged, as
+// when nodes come and go faster than it hears of them, does not know of it.
+func outgoing(self string, v *view, diff chash.RingDiff) (ranges []chash.Range) {
+	for r := range diff.Losses(self, v.copies) {
+		ranges = append(ranges, r)
+	}
+	for _, other := range v.ring.Backends() {
+		for r, before := range diff.Gains(other.Name, v.copies) {
+			if slices.Contains(before, self) {
+				ranges = append(ranges, r)
 			}
 		}
 	}
-	// Who held a range before comes in the order of GetN, so the first to be asked is
-	// the last to have been pushed out by newcomers: it most likely holds it still.
-	for r, sources := range diff.Gains(self, v.copies) {
-		pending = append(pending, piece{r, sources, []string{self}})
-	}
-	b.pending = pending
-	for r := range diff.Losses(self, v.copies) {
-		b.losing = append(b.losing, r)
-	}
+	return ranges
 }
 
-// at returns the pending piece of a position, narrowed to that.
+// enter takes in what a change to a view brings. What earlier ones brought goes on,
+// as far as the node still holds it: so a diff is always from the view before, and
+// changes may follow each other at any speed.
+func (b *backlog) enter(self string, v *view, in []piece, out []chash.Range) {
+	for held := range v.ring.RangesN(self, v.copies) {
+		for _, p := range b.incoming {
+			if r, ok := overlap(held, p.Range); ok {
+				in = append(in, piece{r, p.Sources, p.asked})
+			}
+		}
+	}
+	b.incoming = in
+	b.outgoing = append(b.outgoing, out...)
+}
+
+// at returns the incoming piece of a position, narrowed to that.
 func (b *backlog) at(position uint64) (piece, bool) {
-	for _, p := range b.pending {
+	for _, p := range b.incoming {
 		if p.Contains(position) {
 			p.Range = at(position)
 			return p, true
@@ -107,7 +128,7 @@ func (b *backlog) at(position uint64) (piece, bool) {
 }
 
 // missing returns the parts of ranges of which the node may not have everything:
-// what it does not hold, for which it names the holders, and what is pending.
+// what it does not hold, for which it names the holders, and what is incoming.
 func (b *backlog) missing(self string, v *view, ranges []chash.Range) (parts []piece) {
 	add := func(within chash.Range, sources []string) {
 		for _, r := range ranges {
@@ -121,17 +142,17 @@ func (b *backlog) missing(self string, v *view, ranges []chash.Range) (parts []p
 			add(r, holders)
 		}
 	}
-	for _, p := range b.pending {
+	for _, p := range b.incoming {
 		add(p.Range, p.open())
 	}
 	return parts
 }
 
-// batch returns pending pieces whose next source, but for some to be avoided, is the
+// batch returns incoming pieces whose next source, but for some to be avoided, is the
 // same, at most size of them, and that source. It ends those pieces about which
 // nobody is left to be asked.
 func (b *backlog) batch(v *view, size int, avoid map[string]bool) (source string, batch []piece) {
-	b.pending = slices.DeleteFunc(b.pending, func(p piece) bool {
+	b.incoming = slices.DeleteFunc(b.incoming, func(p piece) bool {
 		s, found := p.next(v, avoid)
 		if found && (source == "" || s == source) && len(batch) < size {
 			source, batch = s, append(batch, p)
@@ -145,14 +166,14 @@ func (b *backlog) batch(v *view, size int, avoid map[string]bool) (source string
 	return source, batch
 }
 
-// replace puts what is left of some pending pieces in their place.
+// replace puts what is left of some incoming pieces in their place.
 func (b *backlog) replace(batch, rest []piece) {
 	done := map[chash.Range]bool{}
 	for _, p := range batch {
 		done[p.Range] = true
 	}
-	b.pending = append(slices.DeleteFunc(b.pending, func(p piece) bool { return done[p.Range] }), rest...)
+	b.incoming = append(slices.DeleteFunc(b.incoming, func(p piece) bool { return done[p.Range] }), rest...)
 }
 
 // settled reports whether there is nothing to do.
-func (b *backlog) settled() bool { return len(b.pending)+len(b.losing)+len(b.unsent) == 0 }
+func (b *backlog) settled() bool { return len(b.incoming)+len(b.outgoing)+len(b.unsent) == 0 }

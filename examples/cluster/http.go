@@ -95,12 +95,16 @@ func (n *node) serveKey(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.value) // fails only if the client has gone
 }
 
 func readRequest(w http.ResponseWriter, r *http.Request) (req request, err error) {
 	req = request{method: r.Method, key: r.PathValue("key")}
+	if r.Method == http.MethodHead { // which is a GET of which the server leaves out the value
+		req.method = http.MethodGet
+	}
 	if h := r.Header.Get(hopsHeader); h != "" {
 		if req.hops, err = strconv.Atoi(h); err != nil || req.hops < 0 {
 			return request{}, fmt.Errorf("%s: %q is no number of hops", hopsHeader, h)
@@ -186,8 +190,8 @@ type status struct {
 	Draining bool     `json:"draining"` // it is about to leave
 	Ring     string   `json:"ring"`     // its fingerprint, equal on nodes that agree on who holds what
 	Settled  bool     `json:"settled"`  // everything that this node holds is here, and nothing else
-	Pending  int      `json:"pending"`  // ranges that have not arrived
-	Losing   int      `json:"losing"`   // ranges that are not handed over
+	Incoming int      `json:"incoming"` // ranges that have not arrived
+	Outgoing int      `json:"outgoing"` // ranges that others were not seen to have
 	Unsent   int      `json:"unsent"`   // writes that may not be at all holders
 	Received int64    `json:"received"` // copies that migration has brought here
 }
@@ -199,8 +203,8 @@ func (n *node) status() status {
 		Name:     n.name,
 		Ring:     n.view.id,
 		Settled:  n.backlog.settled(),
-		Pending:  len(n.backlog.pending),
-		Losing:   len(n.backlog.losing),
+		Incoming: len(n.backlog.incoming),
+		Outgoing: len(n.backlog.outgoing),
 		Unsent:   len(n.backlog.unsent),
 		Received: n.received.Load(),
 	}

@@ -62,7 +62,7 @@ func (n *node) workOff(ctx context.Context) (settled bool) {
 	return n.backlog.settled()
 }
 
-// pull fetches what is pending from the sources, a batch at a time. If one fails,
+// pull fetches what is incoming from the sources, a batch at a time. If one fails,
 // the others are asked instead of it. If one has another view it is only a matter of
 // time: it is waited for, since another source might not have everything, and what
 // that has would come twice.
@@ -127,14 +127,14 @@ func (n *node) ask(ctx context.Context, client *http.Client, v *view, source str
 // if in the end none had everything.
 func (n *node) readThrough(ctx context.Context, v *view, key string) error {
 	n.mu.RLock()
-	p, pending := n.backlog.at(n.store.position(key))
+	p, incoming := n.backlog.at(n.store.position(key))
 	current := n.view
 	n.mu.RUnlock()
 	if current != v {
 		return errOtherView
 	}
 	var failed error
-	for pending {
+	for incoming {
 		source, found := p.next(v, nil)
 		if !found {
 			return failed
@@ -182,27 +182,30 @@ func (n *node) handOver(ctx context.Context, v *view) error {
 	return nil
 }
 
-// toHandOver returns the entries of the losing ranges and of unsent keys.
-func (n *node) toHandOver() (entries []entry) {
+// toHandOver returns the entries of the outgoing ranges and of unsent keys.
+func (n *node) toHandOver() map[string]entry {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for _, r := range n.backlog.losing {
-		entries = append(entries, n.store.scan(r)...)
+	entries := map[string]entry{}
+	for _, r := range n.backlog.outgoing {
+		for _, e := range n.store.scan(r) {
+			entries[e.Key] = e
+		}
 	}
 	for key := range n.backlog.unsent {
 		if e, found := n.store.get(key); found {
-			entries = append(entries, e)
+			entries[key] = e
 		}
 	}
 	return entries
 }
 
-// offer sends a holder the entries that it lacks. It has to have what was pending:
-// else it would lack all that is on its way.
+// offer sends a holder the entries that it lacks. What it gained has to have
+// arrived there: else it would lack all that is on its way.
 func (n *node) offer(ctx context.Context, v *view, holder string, entries []entry) error {
 	in := pullRequest{KeysOnly: true}
 	for _, e := range entries {
-		in.Ranges = append(in.Ranges, at(n.store.position(e.Key)))
+		in.Ranges = append(in.Ranges, at(e.position))
 	}
 	var out pullAnswer
 	if err := n.call(ctx, n.bulk, v, holder, pullPath, in, &out); err != nil {
@@ -224,7 +227,7 @@ func (n *node) offer(ctx context.Context, v *view, holder string, entries []entr
 
 // handedOver drops the entries that the node does not hold, and ends that part of
 // the backlog, unless the view has changed: then there may be more to it.
-func (n *node) handedOver(v *view, entries []entry) {
+func (n *node) handedOver(v *view, entries map[string]entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.view != v {
@@ -238,7 +241,7 @@ func (n *node) handedOver(v *view, entries []entry) {
 			n.store.drop(e)
 		}
 	}
-	n.backlog.losing = nil
+	n.backlog.outgoing = nil
 }
 
 // The messages between nodes. They are served while the view is that of the sender,

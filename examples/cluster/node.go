@@ -138,7 +138,7 @@ func (n *node) join() error {
 		err = n.firstView()
 	}
 	if err != nil {
-		return errors.Join(err, n.gossip.Leave(peerTimeout), n.gossip.Shutdown())
+		return errors.Join(err, n.gossip.Shutdown()) // no Leave: the name may be another's
 	}
 	return nil
 }
@@ -214,14 +214,14 @@ func (n *node) change(members []chash.Backend[peer]) error {
 		return err
 	}
 	after := newView(ring, n.copies)
+	in, out := incoming(n.name, after, diff), outgoing(n.name, after, diff)
+	n.log.Info("members changed", "members", ring.Len(), "moved", diff.Moved, "gained", len(in), "to hand over", len(out))
 	n.mu.Lock()
 	n.view = after
-	n.backlog.enter(n.name, after, diff)
+	n.backlog.enter(n.name, after, in, out)
 	n.interrupt()
-	pending, losing := len(n.backlog.pending), len(n.backlog.losing)
 	n.mu.Unlock()
 	n.wake()
-	n.log.Info("members changed", "members", ring.Len(), "moved", diff.Moved, "pending", pending, "losing", losing)
 	return nil
 }
 
@@ -257,7 +257,7 @@ func (n *node) waitEmpty(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("left with %d ranges not handed over: %w", s.Losing, ctx.Err())
+			return fmt.Errorf("left with %d ranges not handed over: %w", s.Outgoing, ctx.Err())
 		case <-tick.C:
 		}
 	}

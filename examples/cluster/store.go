@@ -27,6 +27,8 @@ type entry struct {
 	Value   []byte
 	Deleted bool
 	Version version
+
+	position uint64 // of the key, set by the store
 }
 
 // A store is a node's share of the data. It is safe for concurrent use.
@@ -49,34 +51,37 @@ func newStore(position func(key string) uint64) *store {
 	return s
 }
 
-func (s *store) shard(key string) map[string]entry { return s.shards[s.position(key)>>56] }
+func (s *store) shard(position uint64) map[string]entry { return s.shards[position>>56] }
 
 // get returns the entry of a key, which may be a tombstone.
 func (s *store) get(key string) (entry, bool) {
+	shard := s.shard(s.position(key))
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	e, found := s.shard(key)[key]
+	e, found := shard[key]
 	return e, found
 }
 
 // put gives a write of the named node a version that is past all that this store
 // has seen, takes it in, and returns it.
 func (s *store) put(node, key string, value []byte, deleted bool) entry {
+	e := entry{Key: key, Value: value, Deleted: deleted, position: s.position(key)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = max(s.last+1, time.Now().UnixNano())
-	e := entry{key, value, deleted, version{s.last, node}}
-	s.shard(key)[key] = e
+	e.Version = version{s.last, node}
+	s.shard(e.position)[key] = e
 	return e
 }
 
 // merge takes in an entry unless that of its key is as new, and returns the version
 // that the key has then.
 func (s *store) merge(e entry) version {
+	e.position = s.position(e.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = max(s.last, e.Version.Time)
-	shard := s.shard(e.Key)
+	shard := s.shard(e.position)
 	if own, found := shard[e.Key]; found && own.Version.compare(e.Version) >= 0 {
 		return own.Version
 	}
@@ -97,8 +102,8 @@ func (s *store) scan(r chash.Range) []entry {
 	defer s.mu.RUnlock()
 	var found []entry
 	for i := r.Start >> 56; i <= (r.End-1)>>56; i++ {
-		for key, e := range s.shards[i] {
-			if r.Contains(s.position(key)) {
+		for _, e := range s.shards[i] {
+			if r.Contains(e.position) {
 				found = append(found, e)
 			}
 		}
@@ -106,11 +111,11 @@ func (s *store) scan(r chash.Range) []entry {
 	return found
 }
 
-// drop forgets a key if its entry is still this one.
+// drop forgets a key if its entry is still this one, which the store has returned.
 func (s *store) drop(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if shard := s.shard(e.Key); shard[e.Key].Version == e.Version {
+	if shard := s.shard(e.position); shard[e.Key].Version == e.Version {
 		delete(shard, e.Key)
 	}
 }
