@@ -71,6 +71,8 @@ type config struct {
 	migration http.RoundTripper // carries what migration sends
 }
 
+const longestName = 128
+
 // errUsage is returned for flags that make no sense.
 var errUsage = errors.New("usage")
 
@@ -112,6 +114,8 @@ func (c config) check(fs *flag.FlagSet) error {
 		return err
 	case fs.NArg() > 0:
 		return fmt.Errorf("%w: %q is no flag", errUsage, fs.Arg(0))
+	case len(c.name) > longestName:
+		return fmt.Errorf("%w: -name of %d bytes, at most %d fit into the gossip", errUsage, len(c.name), longestName)
 	case c.copies < 1:
 		return fmt.Errorf("%w: -replicas=%d", errUsage, c.copies)
 	case c.keys < 1:

@@ -66,8 +66,8 @@ type node struct {
 	bulk     *http.Client   // for migration
 	woken    chan struct{}  // there may be something to migrate
 	received atomic.Int64   // entries that migration brought here
-	stop     func()         // what runs in the background
-	running  sync.WaitGroup // that
+	stop     func() error   // set by run
+	running  sync.WaitGroup // what that runs in the background
 
 	mu        sync.RWMutex // read-locked by whoever relies on the view to stay
 	view      *view
@@ -91,12 +91,24 @@ func startNode(c config) (*node, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	n.stop = stop
+	n.run(listener)
+	return n, nil
+}
+
+// run answers requests, follows the members and migrates until stop.
+func (n *node) run(listener net.Listener) {
+	ctx, cancel := context.WithCancel(context.Background())
 	n.running.Go(func() { n.follow(ctx) })
 	n.running.Go(func() { n.migrate(ctx) })
-	n.running.Go(func() { _ = n.server.Serve(listener) }) // until close
-	return n, nil
+	n.running.Go(func() { _ = n.server.Serve(listener) }) // until Close
+	n.stop = func() error {
+		cancel()
+		err := n.server.Close()
+		n.running.Wait()
+		n.peers.CloseIdleConnections()
+		n.bulk.CloseIdleConnections()
+		return err
+	}
 }
 
 func newNode(c config) (*node, error) {
@@ -263,13 +275,5 @@ func (n *node) waitEmpty(ctx context.Context) error {
 	}
 }
 
-// close ends the node at once, for the others as if it had died, and waits until
-// nothing runs in the background.
-func (n *node) close() error {
-	n.stop()
-	err := errors.Join(n.server.Close(), n.gossip.Shutdown())
-	n.running.Wait()
-	n.peers.CloseIdleConnections()
-	n.bulk.CloseIdleConnections()
-	return err
-}
+// close ends the node at once, for the others as if it had died.
+func (n *node) close() error { return errors.Join(n.gossip.Shutdown(), n.stop()) }

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+func testView(t *testing.T, copies int, names ...string) *view {
+	t.Helper()
+	ring, err := chash.NewRing[peer](nil, chash.WithReplicas(8))
+	require.NoError(t, err)
+	for _, name := range names {
+		require.NoError(t, ring.Add(chash.Backend[peer]{Name: name, Value: peer{name: name}}))
+	}
+	return newView(ring, copies)
+}
+
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	r := func(start, end uint64) chash.Range { return chash.Range{Start: start, End: end} }
+	tests := []struct {
+		a, b, want chash.Range
+		some       bool
+	}{
+		{r(0, 0), r(0, 0), r(0, 0), true},
+		{r(0, 0), r(5, 9), r(5, 9), true},
+		{r(5, 0), r(0, 9), r(5, 9), true},
+		{r(5, 0), r(7, 0), r(7, 0), true},
+		{r(5, 9), r(7, 12), r(7, 9), true},
+		{r(5, 9), r(8, 9), r(8, 9), true},
+		{r(5, 9), r(9, 12), chash.Range{}, false},
+		{r(5, 9), r(20, 0), chash.Range{}, false},
+		{at(math.MaxUint64), r(7, 0), at(math.MaxUint64), true},
+		{at(math.MaxUint64), r(0, math.MaxUint64), chash.Range{}, false},
+	}
+	for _, test := range tests {
+		for _, pair := range [][2]chash.Range{{test.a, test.b}, {test.b, test.a}} {
+			got, some := overlap(pair[0], pair[1])
+			require.Equal(t, test.some, some, "%v", pair)
+			if some {
+				require.Equal(t, test.want, got, "%v", pair)
+			}
+		}
+	}
+}
+
+// What a backlog says of a position, after any changes, is what the changes one by
+// one say of it.
+func TestBacklog_Enter(t *testing.T) {
+	t.Parallel()
+	const self = "a"
+	for trial := range 20 {
+		copies := 1 + trial%3
+		v := testView(t, copies)
+		var b backlog
+		positions := []uint64{0, math.MaxUint64}
+		for range 100 {
+			positions = append(positions, rand.Uint64())
+		}
+		sources := map[uint64][]string{} // of positions that are incoming
+		out := map[uint64]bool{}
+		for range 8 {
+			var names []string
+			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+				if rand.N(3) > 0 {
+					names = append(names, name)
+				}
+			}
+			next := testView(t, copies, names...)
+			diff, err := v.ring.Diff(next.ring)
+			require.NoError(t, err)
+			b.enter(self, next, incoming(self, next, diff), outgoing(self, next, diff))
+			for _, p := range positions {
+				before, after := heldBy(v, p), heldBy(next, p)
+				had, has := slices.Contains(before, self), slices.Contains(after, self)
+				switch {
+				case !has:
+					delete(sources, p)
+				case !had:
+					sources[p] = before
+				}
+				grown := slices.ContainsFunc(after, func(s string) bool { return !slices.Contains(before, s) })
+				out[p] = out[p] || had && (!has || grown)
+
+				piece, in := b.at(p)
+				want, wantIn := sources[p]
+				require.Equal(t, wantIn, in, "position %d", p)
+				if in {
+					require.Equal(t, at(p), piece.Range)
+					require.ElementsMatch(t, want, piece.open())
+				}
+				require.Equal(t, out[p], slices.ContainsFunc(b.outgoing, func(r chash.Range) bool { return r.Contains(p) }))
+			}
+			v = next
+			for i, p := range b.incoming {
+				for _, q := range b.incoming[:i] {
+					_, some := overlap(p.Range, q.Range)
+					require.False(t, some, "%v and %v", p, q)
+				}
+			}
+		}
+	}
+}
+
+// heldBy returns the names of a position's holders.
+func heldBy(v *view, position uint64) (names []string) {
+	for r, holders := range v.ring.Holders(v.copies) {
+		if r.Contains(position) {
+			return holders
+		}
+	}
+	return nil
+}
+
+func TestBacklog_Missing(t *testing.T) {
+	t.Parallel()
+	v := testView(t, 2, "a", "b", "c", "d")
+	var held, other chash.Range
+	for r, holders := range v.ring.Holders(2) {
+		if slices.Contains(holders, "a") {
+			held = r
+		} else {
+			other = r
+		}
+	}
+	var b backlog
+	require.Empty(t, b.missing("a", v, []chash.Range{held}), "what is held and not incoming")
+	require.Equal(t, []piece{{Range: other, Sources: heldBy(v, other.Start)}}, b.missing("a", v, []chash.Range{other}))
+	half := chash.Range{Start: held.Start, End: held.Start + held.Size().Lo/2}
+	b.incoming = []piece{{half, []string{"x", "y"}, []string{"a", "x"}}}
+	require.Equal(t, []piece{{Range: half, Sources: []string{"y"}}}, b.missing("a", v, []chash.Range{held}))
+}
+
+// All sources are asked until one has everything or nobody is left, those that the
+// others name included; who is no member is not asked, and nobody is twice.
+func TestPiece_Sources(t *testing.T) {
+	t.Parallel()
+	v := testView(t, 2, "a", "b", "c", "d")
+	p := piece{chash.Range{}, []string{"gone", "b", "c"}, []string{"a"}}
+	source, found := p.next(v, nil)
+	require.True(t, found)
+	require.Equal(t, "b", source)
+	source, found = p.next(v, map[string]bool{"b": true})
+	require.True(t, found)
+	require.Equal(t, "c", source)
+	require.Empty(t, p.rest("b", nil), "b had everything")
+
+	parts := p.rest("b", []piece{
+		{Range: chash.Range{Start: 10, End: 20}, Sources: []string{"a", "b", "d"}},
+		{Range: chash.Range{Start: 30, End: 40}, Sources: []string{"c"}},
+	})
+	require.Equal(t, []chash.Range{{Start: 10, End: 20}, {Start: 30, End: 40}}, []chash.Range{parts[0].Range, parts[1].Range})
+	var asked []string
+	for q := parts[0]; ; {
+		source, found := q.next(v, nil)
+		if !found {
+			break
+		}
+		asked = append(asked, source)
+		q = q.rest(source, []piece{{Range: q.Range, Sources: []string{"a", "b", "c", "d"}}})[0]
+	}
+	require.Equal(t, []string{"c", "d"}, asked)
+}
+
+func TestBacklog_Batch(t *testing.T) {
+	t.Parallel()
+	v := testView(t, 2, "a", "b", "c")
+	pieces := func(sources ...string) (all []piece) {
+		for i, s := range sources {
+			all = append(all, piece{at(uint64(i)), []string{s, "c"}, []string{"a"}})
+		}
+		return all
+	}
+	b := backlog{incoming: pieces("b", "c", "b", "b", "gone")}
+	b.incoming = append(b.incoming, piece{at(9), []string{"gone", "a"}, []string{"a"}})
+	source, batch := b.batch(v, 2, nil)
+	require.Equal(t, "b", source)
+	require.Equal(t, []chash.Range{at(0), at(2)}, []chash.Range{batch[0].Range, batch[1].Range})
+	require.Len(t, b.incoming, 5, "nobody can be asked about one, which is over")
+
+	b.replace(batch, []piece{{at(0), []string{"b", "c"}, []string{"a", "b"}}})
+	require.Len(t, b.incoming, 4)
+	source, batch = b.batch(v, 9, map[string]bool{"b": true})
+	require.Equal(t, "c", source)
+	require.Len(t, batch, 4, "while b is avoided, c is asked")
+	source, batch = b.batch(v, 9, map[string]bool{"b": true, "c": true})
+	require.Empty(t, source)
+	require.Empty(t, batch)
+	require.Len(t, b.incoming, 4, "what is avoided is not over")
+}
+
