@@ -194,4 +194,3 @@ func TestBacklog_Batch(t *testing.T) {
 	require.Empty(t, batch)
 	require.Len(t, b.incoming, 4, "what is avoided is not over")
 }
-

@@ -1,3 +1,272 @@
 package main
 
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+// raceDetector is whether the race detector is on.
 var raceDetector = false
+
+// asProgram in the environment makes the test binary the program.
+const asProgram = "CLUSTER_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds what a test waits for.
+const patience = 30 * time.Second
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, patience, 5*time.Millisecond, what)
+}
+
+// testConfig returns that of a node with ports of its own.
+func testConfig(name string) config {
+	return config{
+		name:      name,
+		bind:      "127.0.0.1:0",
+		http:      "127.0.0.1:0",
+		copies:    2,
+		log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
+		migration: &http.Transport{},
+	}
+}
+
+// startGossiping starts a node that has joined those that are there.
+func startGossiping(t *testing.T, c config, there ...*node) *node {
+	t.Helper()
+	for _, n := range there {
+		c.join = append(c.join, n.bind)
+	}
+	n, err := startNode(c)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = n.close() })
+	return n
+}
+
+// startApart starts a node that does not gossip: the test tells it of the others.
+// It answers and migrates like any other.
+func startApart(t *testing.T, c config) *node {
+	t.Helper()
+	l, err := net.Listen("tcp", c.http)
+	require.NoError(t, err)
+	c.http = l.Addr().String()
+	n, err := newNode(c)
+	require.NoError(t, err)
+	n.run(l)
+	t.Cleanup(func() { _ = n.stop() })
+	return n
+}
+
+// startAllApart starts nodes of those names that know of each other.
+func startAllApart(t *testing.T, names ...string) nodes {
+	t.Helper()
+	var ns nodes
+	for _, name := range names {
+		ns = append(ns, startApart(t, testConfig(name)))
+	}
+	ns.know(t, ns...)
+	ns.settle(t)
+	return ns
+}
+
+// tell makes members, of which some may be about to leave, the view of a node.
+func (n *node) tell(t *testing.T, members ...*node) {
+	t.Helper()
+	var backends []chash.Backend[peer]
+	for _, m := range members {
+		backends = append(backends, chash.Backend[peer]{Name: m.name, Value: peer{m.name, m.http}})
+	}
+	require.NoError(t, n.change(backends))
+}
+
+type nodes []*node
+
+// know tells all of the nodes that those are the members.
+func (ns nodes) know(t *testing.T, members ...*node) {
+	t.Helper()
+	for _, n := range ns {
+		n.tell(t, members...)
+	}
+}
+
+// settle waits until the nodes have one ring and nothing to do.
+func (ns nodes) settle(t *testing.T) {
+	t.Helper()
+	eventually(t, "the nodes settle", func() bool {
+		for _, n := range ns {
+			if s := n.status(); !s.Settled || s.Ring != ns[0].status().Ring || len(s.Members) != len(ns) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// without returns the others.
+func (ns nodes) without(gone *node) nodes {
+	return slices.DeleteFunc(slices.Clone(ns), func(n *node) bool { return n == gone })
+}
+
+// named returns the node of that name.
+func (ns nodes) named(t *testing.T, name string) *node {
+	t.Helper()
+	i := slices.IndexFunc(ns, func(n *node) bool { return n.name == name })
+	require.GreaterOrEqual(t, i, 0, "no node %s", name)
+	return ns[i]
+}
+
+// hold checks that each key has its value, none if it is empty, on exactly its
+// holders.
+func (ns nodes) hold(t *testing.T, values map[string]string) {
+	t.Helper()
+	for key, value := range values {
+		holders := ns[0].current().holders(key)
+		require.Len(t, holders, min(ns[0].copies, len(ns)))
+		for _, n := range ns {
+			want := ""
+			if slices.ContainsFunc(holders, isNode(n.name)) {
+				want = value
+			}
+			require.Equal(t, want, live(n.store, key), "%s on %s, holders %v", key, n.name, holders)
+		}
+	}
+}
+
+// A reply is what a client gets.
+type reply struct {
+	status int
+	body   string
+}
+
+// exchange sends one for a key to a node.
+func exchange(method string, n *node, key, value string, header ...string) (reply, error) {
+	req, err := http.NewRequest(method, "http://"+n.http+"/kv/"+url.PathEscape(key), strings.NewReader(value))
+	if err != nil {
+		return reply{}, err
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	status, body, err := do(testClient, req)
+	return reply{status, string(body)}, err
+}
+
+var testClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+
+func send(t *testing.T, method string, n *node, key, value string, header ...string) reply {
+	t.Helper()
+	r, err := exchange(method, n, key, value, header...)
+	require.NoError(t, err)
+	return r
+}
+
+func put(t *testing.T, n *node, key, value string) {
+	t.Helper()
+	require.Equal(t, reply{http.StatusNoContent, ""}, send(t, http.MethodPut, n, key, value))
+}
+
+func get(t *testing.T, n *node, key string) reply {
+	t.Helper()
+	return send(t, http.MethodGet, n, key, "")
+}
+
+func found(value string) reply { return reply{http.StatusOK, value} }
+
+var notFound = reply{http.StatusNotFound, ""}
+
+// load writes that many keys, through the nodes in turn.
+func (ns nodes) load(t *testing.T, count int) map[string]string {
+	t.Helper()
+	values := map[string]string{}
+	for i := range count {
+		key := fmt.Sprintf("key-%d", i)
+		values[key] = fmt.Sprintf("value %d", i)
+		put(t, ns[i%len(ns)], key, values[key])
+	}
+	return values
+}
+
+// keyOf returns a key whose holders are those by one view after the other. Each view
+// is given by names, whose holders follow them, separated by a colon.
+func keyOf(t *testing.T, views ...string) string {
+	t.Helper()
+	type wanted struct {
+		ring    *chash.Ring[string]
+		holders []string
+	}
+	var all []wanted
+	for _, v := range views {
+		names, holders, _ := strings.Cut(v, ":")
+		ring, err := chash.NewRing(chash.Named(strings.Fields(names)...))
+		require.NoError(t, err)
+		all = append(all, wanted{ring, strings.Fields(holders)})
+	}
+	for i := range 100000 {
+		key := fmt.Sprintf("k%d", i)
+		if !slices.ContainsFunc(all, func(w wanted) bool {
+			got, err := w.ring.GetN(key, len(w.holders))
+			return err != nil || !slices.Equal(got, w.holders)
+		}) {
+			return key
+		}
+	}
+	t.Fatalf("no key is held by %q", views)
+	return ""
+}
+
+// A gate is a transport that a test can close: what migration sends waits.
+type gate struct {
+	*http.Transport
+	open   chan struct{}
+	passed func(r *http.Request) // called after each exchange, if there is one
+}
+
+func newGate() *gate {
+	return &gate{Transport: &http.Transport{}, open: make(chan struct{})}
+}
+
+func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-g.open:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	resp, err := g.Transport.RoundTrip(r)
+	if g.passed != nil && err == nil {
+		g.passed(r)
+	}
+	return resp, err
+}
+
+// release opens the gate, for good.
+func (g *gate) release() { close(g.open) }
+
+// serveAgain starts a node's server once more, at its address.
+func serveAgain(t *testing.T, n *node) {
+	t.Helper()
+	l, err := net.Listen("tcp", n.http)
+	require.NoError(t, err)
+	s := newServer(n)
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { _ = s.Close() })
+}

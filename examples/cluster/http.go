@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/chash-go/chash"
@@ -31,6 +32,7 @@ const (
 	hopsHeader = "Chash-Hops" // how often a request was passed on
 	ringHeader = "Chash-Ring" // by which a node sends a message to another
 
+	keyPath   = "/kv/"
 	pullPath  = "/internal/pull"
 	applyPath = "/internal/apply"
 )
@@ -41,16 +43,22 @@ const (
 //	GET /status                  how the node is
 //	GET /keys                    which keys it has a copy of
 //	POST /internal/...           what nodes say to each other
+//
+// All that follows /kv/ is the key. That is no path for a mux, which would clean it.
 func newServer(n *node) *http.Server {
 	mux := http.NewServeMux()
-	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-		mux.HandleFunc(method+" /kv/{key}", n.serveKey)
-	}
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.status()) })
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.keys()) })
 	mux.HandleFunc("POST "+pullPath, handle(n, n.servePull))
 	mux.HandleFunc("POST "+applyPath, handle(n, n.serveApply))
-	return &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
+	keys := func(w http.ResponseWriter, r *http.Request) {
+		if key, found := strings.CutPrefix(r.URL.EscapedPath(), keyPath); found {
+			n.serveKey(w, r, key)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}
+	return &http.Server{Handler: http.HandlerFunc(keys), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
 }
 
 // An answer is what a client gets for a key.
@@ -69,12 +77,16 @@ type request struct {
 
 // serveKey answers a client. The node that it came to tries again for a while what
 // another may soon be able to do; one that it was passed on to tries once.
-func (n *node) serveKey(w http.ResponseWriter, r *http.Request) {
-	req, err := readRequest(w, r)
+func (n *node) serveKey(w http.ResponseWriter, r *http.Request, key string) {
+	req, err := readRequest(w, r, key)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	case errors.Is(err, errMethod):
+		w.Header().Set("Allow", "DELETE, GET, HEAD, PUT")
+		http.Error(w, err.Error(), http.StatusMethodNotAllowed)
 		return
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -100,18 +112,28 @@ func (n *node) serveKey(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.value) // fails only if the client has gone
 }
 
-func readRequest(w http.ResponseWriter, r *http.Request) (req request, err error) {
-	req = request{method: r.Method, key: r.PathValue("key")}
-	if r.Method == http.MethodHead { // which is a GET of which the server leaves out the value
-		req.method = http.MethodGet
+// errMethod is returned for a request that is none of those for a key.
+var errMethod = errors.New("a key can be got, put and deleted")
+
+// readRequest reads a request for a key, which is given as in the path.
+func readRequest(w http.ResponseWriter, r *http.Request, key string) (req request, err error) {
+	req.method = r.Method
+	if req.key, err = url.PathUnescape(key); err != nil {
+		return request{}, err
 	}
 	if h := r.Header.Get(hopsHeader); h != "" {
 		if req.hops, err = strconv.Atoi(h); err != nil || req.hops < 0 {
 			return request{}, fmt.Errorf("%s: %q is no number of hops", hopsHeader, h)
 		}
 	}
-	if r.Method == http.MethodPut {
+	switch r.Method {
+	case http.MethodHead: // a GET of which the server leaves out the value
+		req.method = http.MethodGet
+	case http.MethodPut:
 		req.value, err = io.ReadAll(http.MaxBytesReader(w, r.Body, largestValue))
+	case http.MethodGet, http.MethodDelete:
+	default:
+		err = fmt.Errorf("%w, not by %s", errMethod, r.Method)
 	}
 	return req, err
 }
@@ -157,7 +179,7 @@ func (n *node) passOn(ctx context.Context, req request, holders []peer) (a answe
 }
 
 func (n *node) send(ctx context.Context, req request, addr string) (answer, error) {
-	r, err := http.NewRequestWithContext(ctx, req.method, "http://"+addr+"/kv/"+url.PathEscape(req.key), bytes.NewReader(req.value))
+	r, err := http.NewRequestWithContext(ctx, req.method, "http://"+addr+keyPath+url.PathEscape(req.key), bytes.NewReader(req.value))
 	if err != nil {
 		return answer{}, err
 	}
