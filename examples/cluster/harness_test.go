@@ -89,12 +89,21 @@ func startAllApart(t *testing.T, names ...string) nodes {
 	return ns
 }
 
-// tell makes members, of which some may be about to leave, the view of a node.
+// tell makes those nodes the members that a node knows of.
 func (n *node) tell(t *testing.T, members ...*node) {
+	t.Helper()
+	n.tellDraining(t, members, nil)
+}
+
+// tellDraining tells a node of members and of some that are about to leave.
+func (n *node) tellDraining(t *testing.T, members, draining nodes) {
 	t.Helper()
 	var backends []chash.Backend[peer]
 	for _, m := range members {
 		backends = append(backends, chash.Backend[peer]{Name: m.name, Value: peer{m.name, m.http}})
+	}
+	for _, m := range draining {
+		backends = append(backends, chash.Backend[peer]{Name: m.name, Value: peer{m.name, m.http}, State: chash.Draining})
 	}
 	require.NoError(t, n.change(backends))
 }
