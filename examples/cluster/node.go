@@ -174,7 +174,7 @@ func gossipConfig(c config, m *members) (*memberlist.Config, error) {
 	g.GossipInterval = 50 * time.Millisecond
 	g.RetransmitMult = 4
 	g.PushPullInterval = 5 * time.Second
-	g.DeadNodeReclaimTime = time.Second // then a dead node's name may come back at another address
+	g.DeadNodeReclaimTime = time.Millisecond // not 0: a dead node's name may come back at another address
 	g.Delegate, g.Events, g.Conflict = m, m, m
 	g.Logger = slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)
 	return g, nil

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
+)
+
+// A program is this program as a process, which ends with the test.
+type program struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stdout *bufio.Reader
+	stderr *os.File // has an end when neither it nor any process that it has started runs
+}
+
+func startProgram(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := &program{cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
+	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	stdin, err := p.cmd.StdinPipe()
+	require.NoError(t, err)
+	p.stdin = stdin
+	stdout, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	p.stdout = bufio.NewReader(stdout)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	p.stderr, p.cmd.Stderr = reader, writer
+	require.NoError(t, p.cmd.Start())
+	require.NoError(t, writer.Close())
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // fails only if it has ended
+		_ = reader.Close()
+	})
+	return p
+}
+
+// line reads a line from the program's standard output.
+func (p *program) line(t *testing.T) string {
+	t.Helper()
+	line, err := p.stdout.ReadString('\n')
+	require.NoError(t, err)
+	return line
+}
+
+// allGone waits until no process runs that the program has started, nor itself, and
+// returns what they wrote to standard error.
+func (p *program) allGone(t *testing.T) string {
+	t.Helper()
+	require.NoError(t, p.stderr.SetReadDeadline(time.Now().Add(patience)))
+	log, err := io.ReadAll(p.stderr)
+	require.NoError(t, err, "a process is still there")
+	return string(log)
+}
+
+// exit waits until the program and what it has started are gone, and returns its
+// exit status and what it wrote.
+func (p *program) exit(t *testing.T) (status int, stdout, stderr string) {
+	t.Helper()
+	out, err := io.ReadAll(p.stdout)
+	require.NoError(t, err)
+	_ = p.cmd.Wait() // says what the status does
+	return p.cmd.ProcessState.ExitCode(), string(out), p.allGone(t)
+}
+
+// Five processes, one killed, one added, and all keys are there. The race detector
+// makes that slow, so with it there are fewer keys.
+func TestDemo(t *testing.T) {
+	args, keys := []string{}, 20000
+	if raceDetector {
+		args, keys = []string{"-keys=2000"}, 2000
+	}
+	begin := time.Now()
+	status, out, log := startProgram(t, args...).exit(t)
+	require.Zero(t, status, "%s%s", out, log)
+	require.Less(t, time.Since(begin), 2*time.Minute)
+
+	number := func(pattern string) (numbers []int) {
+		t.Helper()
+		found := regexp.MustCompile(`(?m)^` + pattern).FindStringSubmatch(out)
+		require.NotNil(t, found, "no %s in\n%s", pattern, out)
+		for _, s := range found[1:] {
+			n, err := strconv.Atoi(s)
+			require.NoError(t, err)
+			numbers = append(numbers, n)
+		}
+		return numbers
+	}
+	require.Equal(t, []int{5, keys, 2}, number(`(\d+) nodes on loopback, (\d+) keys in (\d+) copies each, written in `))
+	const line = `\s+(\d+)\s+(\d+)\s+(\d+)\s+\d+\.\d\d s$`
+	killed, added := fewestMoves(t, keys)
+	require.Equal(t, []int{0, killed, killed}, number("node-2 killed"+line), out)
+	require.Equal(t, []int{0, added, added}, number("node-6 added"+line), out)
+	require.Equal(t, []int{keys, keys}, number(`(\d+) of (\d+) keys read back`))
+}
+
+// fewestMoves returns how many copies must be made when node-2 is gone, and then
+// when node-6 is there.
+func fewestMoves(t *testing.T, keys int) (killed, added int) {
+	t.Helper()
+	ring := func(numbers ...int) *chash.Ring[string] {
+		var names []string
+		for _, n := range numbers {
+			names = append(names, fmt.Sprintf("node-%d", n))
+		}
+		r, err := chash.NewRing(chash.Named(names...))
+		require.NoError(t, err)
+		return r
+	}
+	first, last := ring(1, 2, 3, 4, 5), ring(1, 3, 4, 5, 6)
+	for i := range keys {
+		a, err := first.GetN(demoKey(i), 2)
+		require.NoError(t, err)
+		c, err := last.GetN(demoKey(i), 2)
+		require.NoError(t, err)
+		// What the dead node had, another must have; what the new one has, it must get.
+		if slices.Contains(a, "node-2") {
+			killed++
+		}
+		if slices.Contains(c, "node-6") {
+			added++
+		}
+	}
+	return killed, added
+}
+
+// However the demonstration ends, its nodes end with it.
+func TestDemo_LeavesNoProcess(t *testing.T) {
+	t.Parallel()
+	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGTERM, os.Interrupt} {
+		p := startProgram(t, "-keys=100")
+		require.Contains(t, p.line(t), "5 nodes on loopback")
+		require.NoError(t, p.cmd.Process.Signal(signal))
+		status, _, _ := p.exit(t)
+		require.NotZero(t, status, "%v", signal)
+	}
+}
+
+// A real node leaves when it is told to, and ends when its standard input does if
+// that is what it was asked for.
+func TestNode_Ends(t *testing.T) {
+	t.Parallel()
+	address := regexp.MustCompile(`^(\w+) answers at (http://127\.0\.0\.1:\d+) and gossips at (127\.0\.0\.1:\d+)\n$`)
+	start := func(name, join string, args ...string) (p *program, url, gossip string) {
+		p = startProgram(t, append([]string{"-name=" + name, "-bind=127.0.0.1:0", "-http=127.0.0.1:0", "-replicas=1", "-join=" + join}, args...)...)
+		found := address.FindStringSubmatch(p.line(t))
+		require.NotNil(t, found)
+		require.Equal(t, name, found[1])
+		return p, found[2], found[3]
+	}
+	a, url, gossip := start("a", "")
+	b, _, _ := start("b", gossip)
+	c, _, _ := start("c", gossip, "-until-eof")
+	d := &demo{keys: 100, stdout: io.Discard, nodes: []*process{{url: url}}}
+	members := func(want int) {
+		t.Helper()
+		eventually(t, "the members are known", func() bool {
+			states, err := d.states(t.Context())
+			return err == nil && len(states[""].Members) == want && states[""].Settled
+		})
+	}
+	members(3)
+	require.NoError(t, d.load(t.Context()))
+	require.NoError(t, b.cmd.Process.Signal(syscall.SIGTERM))
+	status, _, log := b.exit(t)
+	require.Zero(t, status, log)
+	members(2)
+	require.NoError(t, d.readAll(t.Context()), "with one copy of each key, what b had was handed over")
+
+	require.NoError(t, c.stdin.Close())
+	status, _, _ = c.exit(t)
+	require.Zero(t, status)
+	require.NoError(t, a.cmd.Process.Signal(os.Interrupt))
+	status, _, log = a.exit(t)
+	require.Zero(t, status, log)
+}
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-name=a -replicas=0":               "-replicas=0",
+		"-keys=0":                           "-keys=0",
+		"-keys=x":                           "-keys",
+		"-name=a -keys=10":                  "-keys",
+		"-http=127.0.0.1:80":                "-http",
+		"-name=a extra":                     `"extra"`,
+		"-name=a -http=host:80":             `"host"`,
+		"-name=a -http=:80":                 `":80"`,
+		"-name=a -bind=0.0.0.0:80":          `"0.0.0.0"`,
+		"-name=a -bind=127.0.0.1":           `"127.0.0.1"`,
+		"-name=a -log=loud":                 "loud",
+		"-unknown":                          "-unknown",
+		"-name=" + strings.Repeat("a", 129): "129 bytes",
+	} {
+		var out strings.Builder
+		err := run(t.Context(), strings.Fields(args), strings.NewReader(""), &out, io.Discard)
+		require.ErrorIs(t, err, errUsage, args)
+		require.ErrorContains(t, err, want, args)
+		require.Equal(t, 2, exitCode(err))
+		require.Empty(t, out.String())
+	}
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"-h"}, strings.NewReader(""), &out, io.Discard))
+	for _, flag := range []string{"-name", "-bind", "-http", "-join", "-replicas"} {
+		require.Contains(t, out.String(), flag)
+	}
+}
+
+// The demonstration fails if a key is lost.
+func TestDemo_Verdict(t *testing.T) {
+	t.Parallel()
+	ns := startAllApart(t, "a", "b")
+	ring, err := chash.NewRing(chash.Named("a", "b"))
+	require.NoError(t, err)
+	var out strings.Builder
+	d := &demo{ring: ring, keys: 10, stdout: &out}
+	for _, n := range ns {
+		d.nodes = append(d.nodes, &process{name: n.name, url: "http://" + n.http})
+	}
+	require.NoError(t, d.load(t.Context()))
+	require.NoError(t, d.change(t.Context(), "nothing done", func() error { return nil }))
+	require.NoError(t, d.readAll(t.Context()))
+
+	forget := func(n *node) {
+		e, _ := n.store.get(demoKey(3))
+		n.store.drop(e)
+	}
+	require.ErrorIs(t, d.change(t.Context(), "a copy lost", func() error { forget(ns[0]); return nil }), errVerdict)
+	require.ErrorIs(t, d.change(t.Context(), "a key lost", func() error { forget(ns[1]); return nil }), errVerdict)
+	require.Regexp(t, `(?m)^a key lost +1 `, out.String())
+	require.ErrorIs(t, d.readAll(t.Context()), errVerdict)
+	put(t, ns[0], demoKey(3), demoValue(3))
+	require.ErrorIs(t, d.change(t.Context(), "a copy too many", func() error { ns[0].received.Add(1); return nil }), errVerdict)
+	require.NoError(t, d.change(t.Context(), "nothing done", func() error { return nil }))
+}
