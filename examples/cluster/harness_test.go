@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -243,26 +244,36 @@ func keyOf(t *testing.T, views ...string) string {
 	return ""
 }
 
-// A gate is a transport that a test can close: what migration sends waits.
+// A gate is a transport of a test's: what migration sends waits until it is
+// released.
 type gate struct {
 	*http.Transport
-	open   chan struct{}
-	passed func(r *http.Request) // called after each exchange, if there is one
+	open    chan struct{}
+	arrived atomic.Int64          // requests
+	passed  atomic.Int64          // exchanges
+	answer  func(r *http.Request) // called after each, if there is one
+	stopped chan error            // why a request that waited did so no longer
 }
 
 func newGate() *gate {
-	return &gate{Transport: &http.Transport{}, open: make(chan struct{})}
+	return &gate{Transport: &http.Transport{}, open: make(chan struct{}), stopped: make(chan error, 1)}
 }
 
 func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	g.arrived.Add(1)
 	select {
 	case <-g.open:
 	case <-r.Context().Done():
+		select {
+		case g.stopped <- r.Context().Err():
+		default:
+		}
 		return nil, r.Context().Err()
 	}
 	resp, err := g.Transport.RoundTrip(r)
-	if g.passed != nil && err == nil {
-		g.passed(r)
+	g.passed.Add(1)
+	if g.answer != nil && err == nil {
+		g.answer(r)
 	}
 	return resp, err
 }

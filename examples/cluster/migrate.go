@@ -31,9 +31,7 @@ func (n *node) migrate(ctx context.Context) {
 	for {
 		pause := retryPause
 		if n.workOff(ctx) {
-			// Nothing that could bring a deleted key back is under way here.
-			n.store.expire(time.Now().Add(-tombstoneLife))
-			pause = time.Second
+			pause = time.Second // for tombstones
 		}
 		select {
 		case <-ctx.Done():
@@ -59,7 +57,12 @@ func (n *node) workOff(ctx context.Context) (settled bool) {
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.backlog.settled()
+	if !n.backlog.settled() {
+		return false
+	}
+	// Nothing that could bring a deleted key back is under way here.
+	n.store.expire(time.Now().Add(-tombstoneLife))
+	return true
 }
 
 // pull fetches what is incoming from the sources, a batch at a time. If one fails,

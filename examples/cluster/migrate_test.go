@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -56,13 +57,47 @@ func TestJoin_BeforeArrival(t *testing.T) {
 	ns.hold(t, values)
 }
 
+// A write by a newcomer is past those before it, even if the clock by which they
+// were ordered is ahead of its own.
+func TestJoin_WriteIsPastThoseBefore(t *testing.T) {
+	t.Parallel()
+	ns := startAllApart(t, "a", "b", "c")
+	key := keyOf(t, "a b c:a b", "a b c d:d a")
+	for _, n := range ns {
+		n.store.observe(version{time.Now().Add(time.Hour).UnixNano(), "a"})
+	}
+	put(t, ns[0], key, "before")
+	ns, d, gate := joinHeld(t, ns, "d")
+	put(t, d, key, "after")
+	gate.release()
+	ns.settle(t)
+	ns.hold(t, map[string]string{key: "after"})
+}
+
+// A change ends what migration does by the view before, which may be to wait.
+func TestChange_InterruptsMigration(t *testing.T) {
+	t.Parallel()
+	ns := startAllApart(t, "a", "b", "c")
+	ns, d, gate := joinHeld(t, ns, "d")
+	eventually(t, "it asks", func() bool { return gate.arrived.Load() > 0 })
+	d.tell(t, ns[1:]...)
+	require.ErrorIs(t, <-gate.stopped, context.Canceled)
+}
+
 // Nothing moves but what the change of the ring demands, and that once.
 func TestChange_MovesTheLeast(t *testing.T) {
 	t.Parallel()
 	ns := startAllApart(t, "a", "b", "c", "d")
 	values := ns.load(t, 400)
+	old := ns
 	ns, e, gate := joinHeld(t, ns, "e")
+	// One that it has to ask hears of it last: it is not gone round.
+	late := old[0]
+	late.tell(t, old...)
 	gate.release()
+	passed := gate.passed.Load()
+	eventually(t, "it asks again and again", func() bool { return gate.passed.Load() > passed+10 })
+	late.tell(t, ns...)
 	ns.settle(t)
 	ns.hold(t, values)
 	gained := 0
@@ -163,7 +198,7 @@ func TestSourceDies_InMidMigration(t *testing.T) {
 	values := ns.load(t, 300)
 	gate, died := newGate(), make(chan *node, 1)
 	var once sync.Once
-	gate.passed = func(r *http.Request) { // who answered first dies
+	gate.answer = func(r *http.Request) { // who answered first dies
 		once.Do(func() {
 			i := slices.IndexFunc(ns, func(n *node) bool { return n.http == r.URL.Host })
 			_ = ns[i].stop()
@@ -275,15 +310,19 @@ func TestTombstones_Expire(t *testing.T) {
 	require.True(t, found, "the tombstone of just now stays")
 
 	// One that has not got everything keeps them: an older copy may be on its way.
-	ns, d, gate := joinHeld(t, ns, "d")
+	gate := newGate()
+	gate.release()
+	c := testConfig("d")
+	c.migration = gate
+	d := startApart(t, c)
+	d.tell(t, ns...)
+	ns = append(slices.Clone(ns), d)
+	d.tell(t, ns...) // and nobody else is told, so that it is refused
 	d.store.merge(entry{Key: key, Deleted: true, Version: version{long, "a"}})
-	ctx, cancel := context.WithTimeout(t.Context(), retryPause)
-	defer cancel()
-	require.False(t, d.workOff(ctx))
+	passed := gate.passed.Load()
+	eventually(t, "it asks again and again", func() bool { return gate.passed.Load() > passed+5 })
 	_, found = d.store.get(key)
 	require.True(t, found)
-	gate.release()
-	ns.settle(t)
 }
 
 // Members come and go faster than data moves, every node hears of it in its own time
@@ -356,9 +395,7 @@ func writeAll(ctx context.Context, t *testing.T, ns nodes) (values func() map[st
 		running.Wait()
 		values := map[string]string{}
 		for _, some := range written {
-			for key, value := range some {
-				values[key] = value
-			}
+			maps.Copy(values, some)
 		}
 		return values
 	}
