@@ -81,9 +81,17 @@ func startApart(t *testing.T, c config) *node {
 // startAllApart starts nodes of those names that know of each other.
 func startAllApart(t *testing.T, names ...string) nodes {
 	t.Helper()
+	return startCopiesApart(t, 2, names...)
+}
+
+// startCopiesApart is startAllApart for another number of copies.
+func startCopiesApart(t *testing.T, copies int, names ...string) nodes {
+	t.Helper()
 	var ns nodes
 	for _, name := range names {
-		ns = append(ns, startApart(t, testConfig(name)))
+		c := testConfig(name)
+		c.copies = copies
+		ns = append(ns, startApart(t, c))
 	}
 	ns.know(t, ns...)
 	ns.settle(t)

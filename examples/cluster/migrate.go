@@ -127,15 +127,11 @@ func (n *node) ask(ctx context.Context, client *http.Client, v *view, source str
 // readThrough makes sure that the store has all that was written to a key by the
 // others before this node held it: it asks for that one key what migration asks for
 // whole ranges. A source that does not answer is passed over; the error is its one
-// if in the end none had everything.
+// if in the end none had everything. If the view has changed, the caller finds out.
 func (n *node) readThrough(ctx context.Context, v *view, key string) error {
 	n.mu.RLock()
 	p, incoming := n.backlog.at(n.store.position(key))
-	current := n.view
 	n.mu.RUnlock()
-	if current != v {
-		return errOtherView
-	}
 	var failed error
 	for incoming {
 		source, found := p.next(v, nil)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/chash-go/chash"
 )
 
 // joinHeld makes a node that the others know one of them, with a migration that
@@ -21,7 +23,7 @@ func joinHeld(t *testing.T, ns nodes, name string) (nodes, *node, *gate) {
 	t.Helper()
 	g := newGate()
 	c := testConfig(name)
-	c.migration = g
+	c.migration, c.copies = g, ns[0].copies
 	n := startApart(t, c)
 	n.tell(t, ns...) // as at every start, a change that brought others
 	ns = append(slices.Clone(ns), n)
@@ -61,17 +63,68 @@ func TestJoin_BeforeArrival(t *testing.T) {
 // were ordered is ahead of its own.
 func TestJoin_WriteIsPastThoseBefore(t *testing.T) {
 	t.Parallel()
-	ns := startAllApart(t, "a", "b", "c")
-	key := keyOf(t, "a b c:a b", "a b c d:d a")
-	for _, n := range ns {
-		n.store.observe(version{time.Now().Add(time.Hour).UnixNano(), "a"})
+	for copies := 1; copies <= 2; copies++ {
+		ns := startCopiesApart(t, copies, "a", "b", "c")
+		key := keyOf(t, "a b c:a b", "a b c d:d a")
+		for _, n := range ns {
+			n.store.observe(version{time.Now().Add(time.Hour).UnixNano(), "a"})
+		}
+		put(t, ns[0], key, "before")
+		ns, d, gate := joinHeld(t, ns, "d")
+		put(t, d, key, "after")
+		gate.release()
+		ns.settle(t)
+		ns.hold(t, map[string]string{key: "after"})
 	}
-	put(t, ns[0], key, "before")
+}
+
+// A source that is dead without being known to be does not matter if another has
+// everything.
+func TestJoin_DeadSource(t *testing.T) {
+	t.Parallel()
+	ns := startCopiesApart(t, 3, "a", "b", "c")
+	values := ns.load(t, 100)
 	ns, d, gate := joinHeld(t, ns, "d")
-	put(t, d, key, "after")
+	require.NoError(t, ns[0].stop())
+	for key, value := range values {
+		require.Equal(t, found(value), get(t, d, key))
+	}
 	gate.release()
-	ns.settle(t)
-	ns.hold(t, map[string]string{key: "after"})
+	eventually(t, "all has arrived", func() bool { return d.status().Incoming == 0 })
+}
+
+// What arrives when the view has changed meanwhile is not taken in, for it may be of
+// a range that the node no longer holds.
+func TestChange_WhileAsking(t *testing.T) {
+	t.Parallel()
+	ns := startAllApart(t, "a", "b", "c")
+	values := ns.load(t, 100)
+	_, d, _ := joinHeld(t, ns, "d")
+	gate := newGate()
+	gate.release()
+	gate.answer = func(*http.Request) { d.tell(t, ns...) }
+	d.peers.Transport = gate
+	i := slices.IndexFunc(slices.Sorted(maps.Keys(values)), func(key string) bool {
+		return slices.ContainsFunc(d.current().holders(key), isNode("d"))
+	})
+	key := slices.Sorted(maps.Keys(values))[i]
+	require.ErrorIs(t, d.readThrough(t.Context(), d.current(), key), errOtherView)
+	require.Empty(t, d.store.scan(chash.Range{}))
+}
+
+// What was handed over by one view may not be all by the next.
+func TestChange_WhileHandingOver(t *testing.T) {
+	t.Parallel()
+	ns := startAllApart(t, "a", "b", "c")
+	a := ns[0]
+	e := a.store.put("a", keyOf(t, "a b c:b c"), []byte("v"), false)
+	before := a.current()
+	a.tell(t, a, ns[1]) // which the others are not told, so that a keeps what it has to do
+	outgoing := a.status().Outgoing
+	require.NotZero(t, outgoing)
+	a.handedOver(before, map[string]entry{e.Key: e})
+	require.Equal(t, outgoing, a.status().Outgoing)
+	require.Equal(t, "v", live(a.store, e.Key))
 }
 
 // A change ends what migration does by the view before, which may be to wait.
