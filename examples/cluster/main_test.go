@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ type program struct {
 
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no signals")
+	}
 	p := &program{cmd: exec.CommandContext(t.Context(), os.Args[0], args...)}
 	p.cmd.Env = append(os.Environ(), asProgram+"=1")
 	stdin, err := p.cmd.StdinPipe()

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/chash-go/chash"
 )
 
 const (
@@ -242,25 +240,6 @@ func (n *node) handedOver(v *view, entries map[string]entry) {
 	}
 	n.backlog.outgoing = nil
 }
-
-// The messages between nodes. They are served while the view is that of the sender,
-// and does not change.
-type (
-	pullRequest struct {
-		Ranges   []chash.Range
-		KeysOnly bool // and versions, without the values
-	}
-	pullAnswer struct {
-		Entries []entry
-		Missing []piece // of which the asked node may not have everything
-	}
-
-	applyRequest struct {
-		Entries   []entry
-		Migration bool // and not a client's write
-	}
-	applyAnswer struct{ Standing []version } // what the keys have then
-)
 
 func (n *node) servePull(in pullRequest) (out pullAnswer) {
 	for _, r := range in.Ranges {
