@@ -14,7 +14,6 @@ const (
 	forwardTimeout = 3 * time.Second  // for a client's request at another node
 	peerTimeout    = time.Second      // for a message that it waits for
 	bulkTimeout    = 10 * time.Second // for a message of migration
-	headerTimeout  = 10 * time.Second // for a request's header to arrive
 	idleTimeout    = 2 * time.Minute  // of a connection between two requests
 
 	keyPath = "/kv/"
@@ -41,7 +40,12 @@ func newServer(n *node) *http.Server {
 		}
 		mux.ServeHTTP(w, r)
 	}
-	return &http.Server{Handler: http.HandlerFunc(keys), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout}
+	return &http.Server{
+		Handler:      http.HandlerFunc(keys),
+		ReadTimeout:  bulkTimeout,
+		WriteTimeout: 2 * bulkTimeout, // from the header on, so the reading is a part of it
+		IdleTimeout:  idleTimeout,
+	}
 }
 
 // A status is how a node sees the cluster and itself.

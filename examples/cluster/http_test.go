@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -228,6 +229,16 @@ func TestWrite_PastWhatAnotherHolderHas(t *testing.T) {
 	ns.hold(t, map[string]string{key: "v"})
 	e, _ = ns[1].store.get(key)
 	require.Positive(t, e.Version.compare(ahead))
+}
+
+// A write that was given up is not done later, when another may have come after it.
+func TestWrite_GivenUp(t *testing.T) {
+	t.Parallel()
+	ns := startAllApart(t, "a", "b")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, ns[0].write(ctx, ns[0].current(), "k", []byte("v"), false), context.Canceled)
+	require.Empty(t, live(ns[0].store, "k"))
 }
 
 // Writers of one key: in the end all holders have the same, and it is one of the

@@ -39,7 +39,7 @@ func (n *node) write(ctx context.Context, v *view, key string, value []byte, del
 	if err := n.readThrough(ctx, v, key); err != nil {
 		return err
 	}
-	e, err := n.order(v, key, value, deleted)
+	e, err := n.order(ctx, v, key, value, deleted)
 	if err != nil {
 		return err
 	}
@@ -55,12 +55,16 @@ func (n *node) write(ctx context.Context, v *view, key string, value []byte, del
 
 // order takes a write into the store, if the view is still the same: so a node that
 // has come to the next view has ordered nothing by the one before that it would not
-// show to those who then ask for the range.
-func (n *node) order(v *view, key string, value []byte, deleted bool) (entry, error) {
+// show to those who then ask for the range. Nor does it take in one that was given
+// up meanwhile: that would come after the next attempt, and after what followed it.
+func (n *node) order(ctx context.Context, v *view, key string, value []byte, deleted bool) (entry, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.view != v {
 		return entry{}, errOtherView
+	}
+	if err := ctx.Err(); err != nil {
+		return entry{}, err
 	}
 	return n.store.put(n.name, key, value, deleted), nil
 }

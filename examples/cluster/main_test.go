@@ -86,7 +86,7 @@ func (p *program) exit(t *testing.T) (status int, stdout, stderr string) {
 func TestDemo(t *testing.T) {
 	args, keys := []string{}, 20000
 	if raceDetector {
-		args, keys = []string{"-keys=2000"}, 2000
+		args, keys = []string{"-keys=5000"}, 5000
 	}
 	begin := time.Now()
 	status, out, log := startProgram(t, args...).exit(t)

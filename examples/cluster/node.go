@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	burst        = 20 * time.Millisecond // for membership events to come together
-	leaveTimeout = 10 * time.Second      // to hand everything over
+	burst         = 20 * time.Millisecond // for membership events to come together
+	leaveTimeout  = 10 * time.Second      // to hand everything over
+	gossipTimeout = 2 * time.Second       // to be heard by one of the others
 )
 
 // A peer is what a ring holds: a node and where it answers.
@@ -245,16 +246,17 @@ func (n *node) current() *view {
 
 // leave hands over what the node holds and says good-bye. The others first see it as
 // draining: they take over from it as from any other node, and reach it until it
-// has nothing left. On an error some copies went nowhere.
+// has nothing left. On an error some copies were not handed over.
 func (n *node) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	n.members.drain()
-	err := n.gossip.UpdateNode(leaveTimeout)
-	if err == nil {
-		err = n.waitEmpty(ctx)
-	}
-	return errors.Join(err, n.gossip.Leave(leaveTimeout), n.server.Shutdown(ctx))
+	// What was not heard in time is gossiped on, and a death found out without gossip.
+	said := n.gossip.UpdateNode(gossipTimeout)
+	err := n.waitEmpty(ctx)
+	said = errors.Join(said, n.gossip.Leave(gossipTimeout))
+	n.log.Info("left", "not heard", said)
+	return errors.Join(err, n.server.Shutdown(ctx))
 }
 
 // waitEmpty waits until the node, which is draining, has handed over everything or

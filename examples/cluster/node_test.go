@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -86,6 +87,20 @@ func TestLeave(t *testing.T) {
 		ns.hold(t, values)
 	}
 	require.NoError(t, ns[0].leave(), "there is nobody left to hand over to")
+}
+
+// When all nodes leave, what they hold goes with them, and none waits for another.
+func TestLeave_All(t *testing.T) {
+	t.Parallel()
+	ns := startAllGossiping(t, 2, "a", "b", "c")
+	ns.load(t, 50)
+	left := make(chan error, len(ns))
+	for _, n := range ns {
+		go func() { left <- errors.Join(n.leave(), n.close()) }()
+	}
+	for range ns {
+		require.NoError(t, <-left)
+	}
 }
 
 // A node that is killed and back before the others have noticed has nothing, and

@@ -28,7 +28,7 @@ func startProcess(ctx context.Context, stderr io.Writer, name, join string) (*pr
 		return nil, err
 	}
 	p := &process{name: name}
-	p.cmd = exec.CommandContext(ctx, program, "-name="+name, "-bind=127.0.0.1:0", "-http=127.0.0.1:0", "-join="+join, "-until-eof")
+	p.cmd = exec.CommandContext(ctx, program, "-name="+name, "-bind=127.0.0.1:0", "-http=127.0.0.1:0", "-join="+join, fmt.Sprintf("-replicas=%d", demoCopies), "-until-eof")
 	p.cmd.Stderr = stderr
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
