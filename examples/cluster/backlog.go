@@ -61,11 +61,12 @@ func at(position uint64) chash.Range { return chash.Range{Start: position, End: 
 // A backlog is what a node has to do until its data is where its view says. It is
 // guarded by the node's lock, as the view is, and these hold whenever that is free:
 //
-//   - Every acknowledged write of a key that the node holds is in its store, or the
-//     key is in an incoming piece and the write is at one of its open sources or of
-//     those whom they will name. The pieces are apart, and within what it holds.
-//   - Every key in its store is in an outgoing range unless the node holds it, and
-//     all who have become holders since this node did were seen to have it.
+//   - The pieces of incoming are apart, and within what the node holds. Outside of
+//     them its store has every acknowledged write of a key that it holds, and inside
+//     of them the store and those who are asked have it together, as far as the nodes
+//     have had the same views one after the other; else it is outgoing where it is.
+//   - Every key in the store that the node does not hold is outgoing, and so is every
+//     one of which others have become holders and were not yet seen to have it.
 //   - A key whose latest write by this node may not be at all holders is unsent.
 type backlog struct {
 	incoming []piece

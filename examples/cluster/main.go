@@ -105,8 +105,11 @@ func parseFlags(args []string, stdout io.Writer) (config, error) {
 func (c config) check(fs *flag.FlagSet) error {
 	var err error
 	fs.Visit(func(f *flag.Flag) {
-		if (c.name == "") != (f.Name == "keys") {
-			err = fmt.Errorf("%w: -%s without -name, or -keys with it", errUsage, f.Name)
+		switch demo := f.Name == "keys"; {
+		case demo && c.name != "":
+			err = fmt.Errorf("%w: -keys is for the demonstration, and -name runs a node", errUsage)
+		case !demo && c.name == "":
+			err = fmt.Errorf("%w: -%s is for a node, which needs a -name", errUsage, f.Name)
 		}
 	})
 	switch {
