@@ -87,7 +87,8 @@ func incoming(self string, v *view, diff chash.RingDiff) (gains []piece) {
 // outgoing returns what a node has to hand over after a change: what it loses, and
 // what others gain of that which it held and may go on to hold. They fetch it by
 // themselves; but one that has missed the view by which a write was acknowledged, as
-// when nodes come and go faster than it hears of them, does not know of it.
+// when nodes come and go faster than it hears of them, does not know of it. It takes
+// time for each point of both rings, for each node.
 func outgoing(self string, v *view, diff chash.RingDiff) (ranges []chash.Range) {
 	for r := range diff.Losses(self, v.copies) {
 		ranges = append(ranges, r)
