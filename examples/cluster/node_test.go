@@ -69,6 +69,26 @@ func TestDeath_UnderLoad(t *testing.T) {
 	left.hold(t, want)
 }
 
+// One node dies and another joins at once, and while gossip is not sure of the death
+// yet a second one leaves.
+func TestChanges_AtOnceUnderLoad(t *testing.T) {
+	t.Parallel()
+	ns := startAllGossiping(t, 2, "a", "b", "c", "d", "e")
+	dead, leaving := ns[3], ns[4]
+	left := ns[:3]
+	ctx, stop := context.WithCancel(t.Context())
+	values := writeAll(ctx, t, left)
+	require.NoError(t, dead.close())
+	left = append(slices.Clone(left), startGossiping(t, testConfig("f"), ns[0]))
+	require.NoError(t, leaving.leave())
+	require.NoError(t, leaving.close())
+	left.settle(t)
+	stop()
+	want := values()
+	left.settle(t)
+	left.hold(t, want)
+}
+
 // A node that leaves hands over what only it has.
 func TestLeave(t *testing.T) {
 	t.Parallel()
