@@ -46,8 +46,9 @@ const (
 	// Unhealthy backends keep their placement, but each lookup that lands there
 	// goes on to the next healthy backend in the key's order of preference. No
 	// other key moves, nothing is rebuilt, and the keys return with the health. To
-	// add a backend whose health is not known yet, prefer Draining: added Unhealthy
-	// it takes its place at once, and its keys move twice.
+	// add a backend to a Maglev before its health is known, prefer Draining: added
+	// Unhealthy it takes its slots at once, and most of their keys move twice, to
+	// their next candidates and then to it. On a Ring they move once.
 	Unhealthy
 
 	// Draining backends have given their placement up, as if they were removed,
@@ -66,6 +67,26 @@ func (s State) String() string {
 		return "draining"
 	}
 	return "State(" + strconv.Itoa(int(s)) + ")"
+}
+
+// MarshalText returns what String does, or ErrInvalidState.
+func (s State) MarshalText() ([]byte, error) {
+	if s > Draining {
+		return nil, fmt.Errorf("%w: %v", ErrInvalidState, s)
+	}
+	return []byte(s.String()), nil
+}
+
+// UnmarshalText sets the state to the one whose String the text is, or returns
+// ErrInvalidState.
+func (s *State) UnmarshalText(text []byte) error {
+	for state := Healthy; state <= Draining; state++ {
+		if state.String() == string(text) {
+			*s = state
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %q", ErrInvalidState, text)
 }
 
 func (s State) validate(name string) error {
@@ -230,9 +251,12 @@ func (r *roster[T]) without(names []string) ([]Backend[T], error) {
 	slices.Sort(names)
 	old := r.members
 	members := make([]Backend[T], 0, max(len(old)-len(names), 0))
-	for _, name := range names {
+	for i, name := range names {
 		at, found := slices.BinarySearchFunc(old, name, compareName[T])
-		if !found { // or it was named twice and is behind us
+		if !found {
+			if i > 0 && names[i-1] == name { // it is behind us
+				return nil, fmt.Errorf("%w: %q named twice", ErrBackendNotFound, name)
+			}
 			return nil, fmt.Errorf("%w: %q", ErrBackendNotFound, name)
 		}
 		members = append(members, old[:at]...)

@@ -31,7 +31,7 @@ import (
 // whatever the number of backends, and needs not know which ones it has met.
 
 // DefaultLoadFactor is the load factor without WithLoadFactor: a backend has at
-// most a quarter more leases in flight than its fair share.
+// most a quarter more leases in flight than its fair share, rounded up.
 const DefaultLoadFactor = 1.25
 
 func validateLoadFactor(c float64) error {
@@ -81,6 +81,16 @@ func (l *Lease[T]) Release() {
 // one healthy backend or more there always is room. On an empty structure the
 // error is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends.
 //
+// Of N equal backends each has room for a second lease only once more than N/c are in
+// flight: before that, two requests of one key that overlap go to two backends. What
+// keeps keys in place is many more requests in flight than there are backends.
+//
+//	lease, err := table.Acquire(key)
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release()
+//
 // Loads belong to names: they outlive rebuilds, states, weights, and a removal
 // until the last lease is released, so that a backend added again under its name
 // finds its load. All leases count towards the total, also those of backends
@@ -98,7 +108,8 @@ func (c *core[T, L]) Acquire(key string) (Lease[T], error) {
 
 // AcquireNext is Acquire for a request that has no key: it begins with the backend
 // whose turn it is, as Next does and in turns with it, and goes on in the order of
-// hash keys. So such requests are spread evenly, and count towards the loads that
+// hash keys. So such requests are spread evenly, whatever the weights, until the
+// bounds are met, which follow the weights; and they count towards the loads that
 // those with a key find.
 func (c *core[T, L]) AcquireNext() (Lease[T], error) {
 	return c.acquire(search{rotate: true})

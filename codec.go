@@ -125,9 +125,9 @@ func appendText[S string | []byte](data []byte, text S) []byte {
 //
 // The options are in the data; one that is given must be the same, else the error
 // is ErrOptionsDiffer, also where it would not be valid. So WithTableSize bounds the
-// memory that data of unknown
-// origin can ask for. WithHash must be given where the structure had it, with the
-// same function. Data that Marshal has not written are ErrCorrupt.
+// memory that data of unknown origin can ask for. WithHash must be given where the
+// structure had it, with the same function; a nil one is then ErrNilHash. Data that
+// Marshal has not written are ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
 // encode had returned, which is a part of data, and empty where there was no
@@ -162,7 +162,8 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 //
 // The options are in the data; one that is given must be the same, else the error
 // is ErrOptionsDiffer, also where it would not be valid. WithHash must be given
-// where the structure had it, with the same function. Data that Marshal has not written are ErrCorrupt.
+// where the structure had it, with the same function; a nil one is then ErrNilHash.
+// Data that Marshal has not written are ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
 // encode had returned, which is a part of data, and empty where there was no

@@ -1,6 +1,7 @@
 package chash_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -528,7 +529,7 @@ func TestFailingCall_ChangesNothing(t *testing.T) {
 		{"Remove of a hash key", func(s structure) error { return s.Remove("twin") }, chash.ErrBackendNotFound, []string{`"twin"`}},
 		{"Remove of one and an unknown name", func(s structure) error { return s.Remove("plain", "nobody") }, chash.ErrBackendNotFound, []string{`"nobody"`}},
 		{"Remove of an unknown name and one", func(s structure) error { return s.Remove("aaa", "plain") }, chash.ErrBackendNotFound, []string{`"aaa"`}},
-		{"Remove of one twice", func(s structure) error { return s.Remove("plain", "heavy", "plain") }, chash.ErrBackendNotFound, []string{`"plain"`}},
+		{"Remove of one twice", func(s structure) error { return s.Remove("plain", "heavy", "plain") }, chash.ErrBackendNotFound, []string{`"plain" named twice`}},
 		{"Remove of the first twice", func(s structure) error { return s.Remove("drained", "drained") }, chash.ErrBackendNotFound, []string{`"drained"`}},
 		{"Remove of more names than there are", func(s structure) error { return s.Remove(manyNames("x", 20)...) }, chash.ErrBackendNotFound, []string{`"x0"`}},
 
@@ -536,6 +537,12 @@ func TestFailingCall_ChangesNothing(t *testing.T) {
 		{"Set with one twice", func(s structure) error { return s.Set(chash.Named("new", "dup", "dup")) }, chash.ErrBackendExists, []string{`"dup"`}},
 		{"Set with one that is there twice", func(s structure) error { return s.Set(chash.Named("plain", "plain")) }, chash.ErrBackendExists, []string{`"plain"`}},
 		{"Set with an unknown state", func(s structure) error { return s.Set([]chash.Backend[string]{fresh, odd}) }, chash.ErrInvalidState, []string{`"odd"`}},
+
+		{"Reconcile with an empty name", func(s structure) error { return s.Reconcile(chash.Named("new", "")) }, chash.ErrEmptyName, nil},
+		{"Reconcile with one that is there twice", func(s structure) error { return s.Reconcile(chash.Named("plain", "plain")) }, chash.ErrBackendExists, []string{`"plain"`}},
+		{"Reconcile with an unknown state of one that is there", func(s structure) error {
+			return s.Reconcile([]chash.Backend[string]{backend("plain", "", 1, 3)})
+		}, chash.ErrInvalidState, []string{`"plain"`}},
 
 		{"SetState of an unknown name", func(s structure) error { return s.SetState("nobody", chash.Unhealthy) }, chash.ErrBackendNotFound, []string{`"nobody"`}},
 		{"SetState of an empty name", func(s structure) error { return s.SetState("", chash.Draining) }, chash.ErrBackendNotFound, []string{`""`}},
@@ -612,6 +619,38 @@ func TestBatchOfNothing(t *testing.T) {
 	})
 }
 
+// TestReconcile: it is Set, but for the states of backends that stay.
+func TestReconcile(t *testing.T) {
+	const h, u, d = chash.Healthy, chash.Unhealthy, chash.Draining
+	onBoth(t, func(t *testing.T, make maker) {
+		s := make(t, []chash.Backend[string]{
+			backend("a", "", 1, h), backend("b", "", 1, u), backend("c", "", 1, d), backend("gone", "", 1, u), backend("e", "", 1, u),
+		})
+		list := []chash.Backend[string]{
+			backend("a", "", 2, u), backend("b", "k", 1, h), backend("c", "", 3, h), backend("new", "", 1, h), backend("sick", "", 1, u), backend("e", "", 1, d),
+		}
+		want := slices.Clone(list)
+		for name, state := range map[string]chash.State{"a": h, "b": u, "c": d, "e": u} {
+			i := slices.IndexFunc(want, func(b chash.Backend[string]) bool { return b.Name == name })
+			want[i].State = state
+		}
+		checkRebuilds(t, s, 1, "Reconcile", func() error { return s.Reconcile(list) })
+		if got := list[0].State; got != u {
+			t.Errorf("State of the caller's backend after Reconcile = %v, want what it was, %v", got, u)
+		}
+		fresh := make(t, want)
+		if got, want := s.Backends(), fresh.Backends(); !slices.Equal(got, want) {
+			t.Errorf("Backends() after Reconcile = %v, want %v", got, want)
+		}
+		checkSameOwners(t, s, owners(t, fresh))
+		checkRebuilds(t, s, 0, "Reconcile of the same", func() error { return s.Reconcile(list) })
+		require.NoError(t, s.Reconcile(nil))
+		if got := s.Len(); got != 0 {
+			t.Errorf("Len() after Reconcile(nil) = %d, want 0", got)
+		}
+	})
+}
+
 // TestCompareAndSwapState: from every state to every other, expecting each, it does
 // what SetState does or nothing, and says which.
 func TestCompareAndSwapState(t *testing.T) {
@@ -649,6 +688,24 @@ func TestCompareAndSwapState_Full(t *testing.T) {
 		t.Error("CompareAndSwapState(c, draining, healthy) of a full table = true, want false")
 	}
 	checkError(t, "CompareAndSwapState(c, draining, healthy)", err, chash.ErrTooManyBackends)
+}
+
+func TestState_Text(t *testing.T) {
+	for state, text := range map[chash.State]string{chash.Healthy: "healthy", chash.Unhealthy: "unhealthy", chash.Draining: "draining"} {
+		data, err := json.Marshal(backend("a", "", 1, state))
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"State":"`+text+`"`)
+		var back chash.Backend[string]
+		require.NoError(t, json.Unmarshal(data, &back))
+		require.Equal(t, backend("a", "", 1, state), back)
+	}
+	_, err := chash.State(3).MarshalText()
+	checkError(t, "State(3).MarshalText()", err, chash.ErrInvalidState, "3")
+	state := chash.Unhealthy
+	for _, text := range []string{"", "Healthy", "State(3)", "sick"} {
+		checkError(t, fmt.Sprintf("UnmarshalText(%q)", text), state.UnmarshalText([]byte(text)), chash.ErrInvalidState, strconv.Quote(text))
+	}
+	require.Equal(t, chash.Unhealthy, state)
 }
 
 func TestBackends(t *testing.T) {

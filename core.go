@@ -81,7 +81,8 @@ func (c *core[T, L]) commit(members []Backend[T]) error {
 	return nil
 }
 
-// Add adds backends: all of them or, on an error, none. The errors are
+// Add adds backends: all of them or, on an error, none; of none it does nothing. The
+// errors are
 // ErrEmptyName, ErrInvalidState and ErrBackendExists, and ErrTooManyBackends of
 // a Maglev or ErrRingTooLarge of a Ring. It costs at most one rebuild, during
 // which lookups go on with the state before; other changes wait for it. The slice
@@ -101,8 +102,10 @@ func (c *core[T, L]) Add(backends ...Backend[T]) error {
 }
 
 // Remove removes the backends of those names: all of them or, if one is not
-// there or named twice, none, with ErrBackendNotFound. It costs at most one
-// rebuild, and none for backends that are Draining.
+// there or named twice, none, with ErrBackendNotFound; of none it does nothing. It
+// costs at most one rebuild, and none for backends that are Draining. In a Maglev,
+// keys of a backend that was Unhealthy then move a second time, from the backends
+// that took them meanwhile to those whose slots they are from now on.
 func (c *core[T, L]) Remove(names ...string) error {
 	if len(names) == 0 {
 		return nil
@@ -117,11 +120,13 @@ func (c *core[T, L]) Remove(names ...string) error {
 }
 
 // Set makes the backends the whole membership, as a Clear and an Add would but
-// at once: lookups see the state before or the state after. The errors are
-// those of Add. It costs at most one rebuild, and none if the hash keys
-// and weights of the placements stay what they are, as when only values, the
-// order or states other than Draining differ, or a name changes while its hash key
-// stays. The slice is copied.
+// at once: lookups see the state before or the state after. States are as given
+// too, so that a zero State makes a backend Healthy that was not: use Reconcile for
+// a list that does not know them. Leases in flight stay. The errors are those of
+// Add. It costs at most one rebuild, and none if the hash keys and weights of the
+// placements stay what they are, as when only values, the order or states other
+// than Draining differ, or a name changes while its hash key stays. The slice is
+// copied.
 func (c *core[T, L]) Set(backends []Backend[T]) error {
 	members, err := batch(backends)
 	if err != nil {
@@ -129,6 +134,25 @@ func (c *core[T, L]) Set(backends []Backend[T]) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.commit(members)
+}
+
+// Reconcile is Set for a list that knows nothing of health, such as that of service
+// discovery: each backend that is there already keeps its State, whatever is given
+// for it. So what health checks have found and the drains under way outlive every
+// new list.
+func (c *core[T, L]) Reconcile(backends []Backend[T]) error {
+	members, err := batch(backends)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range members {
+		if at, found := c.roster.index(members[i].Name); found {
+			members[i].State = c.roster.members[at].State
+		}
+	}
 	return c.commit(members)
 }
 
@@ -141,7 +165,8 @@ func (c *core[T, L]) Clear() {
 	_ = c.commit(nil)
 }
 
-// SetState sets the state of one backend. Between Healthy and Unhealthy it costs
+// SetState sets the state of one backend, and does nothing if it has that state.
+// Between Healthy and Unhealthy it costs
 // one bit for each placement to copy, more only where a backend shares its
 // placement or where fewer than one in 16 slots or points are left healthy: then it
 // indexes those, in time of the number of all slots or points. Once Acquire has
@@ -162,7 +187,8 @@ func (c *core[T, L]) SetState(name string, state State) error {
 }
 
 // CompareAndSwapState is SetState if the backend's state is old, and otherwise
-// changes nothing; it reports which. So what a health check found cannot undo a
+// changes nothing; it reports whether it was old, also where old is the new one. So
+// what a health check found cannot undo a
 // drain that began meanwhile. The errors are those of SetState, ErrInvalidState
 // also for old.
 func (c *core[T, L]) CompareAndSwapState(name string, old, state State) (swapped bool, err error) {

@@ -17,11 +17,12 @@ import (
 // but its copies share Flows; it is safe for concurrent use by multiple goroutines
 // that do not write to it.
 type Diff struct {
-	// Moved is the share of the key space that changes its backend, from 0 to 1.
+	// Moved is the share of the key space that changes its backend, from 0 to 1; of
+	// data with several copies, what changes the first one's.
 	Moved float64 `json:"moved"`
 
-	// Least is the share that no scheme could have left in place, given how much
-	// each backend has before and after: what the growing ones gain together. On
+	// Least is the least share that any scheme would have moved, given how much each
+	// backend has before and after: what the growing ones gain together. On
 	// a ring of which backends only come, or only go, it is equal to Moved.
 	Least float64 `json:"least"`
 

@@ -27,8 +27,10 @@
 // There are two structures, [Maglev] and [Ring]. They hold the same backends,
 // answer the same calls for lookups, changes, leases and statistics, and return the
 // same errors, so that a service changes from one to the other by calling the other
-// constructor. Only what describes slots or points is of one alone: AppendTable of
-// a Maglev; Ranges, Holders, Position and AppendPoints of a Ring.
+// constructor; to leave it open, declare an interface of the methods that are called.
+// Only the calls about slots or points differ: AppendTable and CheckTable of a Maglev;
+// Ranges, RangesN, Holders, Position, AppendPoints and CheckPoints of a Ring, whose
+// Diff also has ranges.
 //
 //	             Maglev                          Ring
 //

@@ -2,10 +2,10 @@ package chash
 
 import "errors"
 
-// Every error of this package's own is one of these, found with errors.Is; Marshal,
-// UnmarshalMaglev and UnmarshalRing also wrap what encode and decode return.
-// Lookups and Owner return it bare, all other calls wrap it with the name or the
-// number that was wrong. A call that fails changes nothing.
+// Every error of this package's own is one of these. Find it with errors.Is: most
+// calls wrap it with the name or the number that was wrong. Marshal, UnmarshalMaglev
+// and UnmarshalRing also wrap what encode and decode return. A call that fails
+// changes nothing, and a lookup that fails returns the zero value of T.
 var (
 	// ErrNoBackends is returned by lookups on an empty structure: add a backend.
 	ErrNoBackends = errors.New("chash: no backends")
@@ -52,7 +52,8 @@ var (
 	// points: choose fewer replicas or smaller weights.
 	ErrRingTooLarge = errors.New("chash: ring is too large")
 
-	// ErrNilHash is returned by the constructors for WithHash(nil).
+	// ErrNilHash is returned by the constructors, UnmarshalMaglev and UnmarshalRing
+	// for WithHash(nil).
 	ErrNilHash = errors.New("chash: hash function is nil")
 
 	// ErrSeedAndHash is returned by the constructors for a seed together with a

@@ -284,6 +284,32 @@ func ExampleMaglev_SetValue() {
 	// user:2 to 10.1.0.23:80
 }
 
+// A list from service discovery has names and weights. What is known of the health
+// of the backends that stay outlives it.
+func ExampleMaglev_Reconcile() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := table.SetState("a", chash.Unhealthy); err != nil {
+		log.Fatal(err)
+	}
+	if err := table.SetState("b", chash.Draining); err != nil {
+		log.Fatal(err)
+	}
+	if err := table.Reconcile(chash.Named("a", "b", "d")); err != nil {
+		log.Fatal(err)
+	}
+	for _, b := range table.Backends() {
+		fmt.Println(b.Name, b.State)
+	}
+
+	// Output:
+	// a unhealthy
+	// b draining
+	// d healthy
+}
+
 // Service discovery hands over the whole list each time. The same backends in
 // another order cost no rebuild, a backend more or less costs one.
 func ExampleMaglev_Set() {

@@ -7,8 +7,9 @@ import "github.com/cespare/xxhash/v2"
 // but draining ones are healthy; that two which differ have the same is as
 // improbable as a collision of 64-bit hashes. States other than Draining, values,
 // and the order of calls do not count. It is the same on every architecture and
-// in every release, and 0 without a backend that is placed. Of a function given
-// to WithHash, the results for one key are all that counts.
+// in every release, and 0 without a backend that is placed. A function of WithHash
+// is told from another one only by where the backends are placed and by its hash of
+// one key.
 //
 // It takes time for each slot or point, and the read lock for a part of it: some
 // 0.1 ms for a table of 65,537 slots.

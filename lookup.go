@@ -139,8 +139,8 @@ func (s *snapshot[T, L]) appendN(dst []T, key string, n int) []T {
 // Candidates returns the values of all healthy placements in the key's order of
 // preference, the order of GetN, for retries and for rules of the caller's own.
 // Each is found when it is asked for. The sequence can be used again; each use
-// sees the state of its beginning, and yields nothing without a healthy backend. It
-// costs a read for each slot or point met.
+// sees the state of its beginning, whatever the caller changes in between, and
+// yields nothing without a healthy backend. It costs a read for each slot or point met.
 // A range over it allocates nothing for the first 32.
 func (c *core[T, L]) Candidates(key string) iter.Seq[T] {
 	return func(yield func(T) bool) { c.candidates(key, yield) }
@@ -164,7 +164,8 @@ func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 // preference, that accept takes: the caller's own choice for this call, such as a
 // zone or a circuit breaker, without a rebuild. It asks accept at most once for
 // each placement it meets; of backends that share one, about the one that outranks
-// the others. A nil accept takes every one. On an empty structure the error is
+// the others. A nil accept takes every one, and one that calls the structure goes on
+// with the state of before. On an empty structure the error is
 // ErrNoBackends; without a healthy backend that accept takes it is
 // ErrNoHealthyBackends. It costs a read for each slot or point met, of which it
 // takes some N log N to meet all of N equal placements, and allocates nothing for

@@ -126,6 +126,12 @@ func (r *Ring[T]) Holders(n int) iter.Seq2[Range, []string] {
 // Of a ring whose only change is that backends come, or only that they go, no
 // range moves but to those that come, or from those that go.
 //
+// To move data without losing any, make the change on a Clone of the ring and Diff
+// the ring with it; have each backend fetch what Gains names for it; make the change
+// on the ring, as by Set(clone.Backends()); then have each backend delete what Losses
+// names. Whatever is written meanwhile the caller must send to the old and to the new
+// holders. The example of Gains shows it.
+//
 // The zero value is that of two states which do not differ. A RingDiff may be
 // copied; it is safe for concurrent use by multiple goroutines that do not write
 // to its Flows. It keeps both states in memory.
@@ -197,7 +203,8 @@ func (d RingDiff) Moves() iter.Seq[Move] {
 // Gains returns, for data of which each key has n copies, the ranges of which the
 // backend holds a copy after the change and did not before, in order, each with
 // the names of those who held the copies before, in the order of GetN: where to
-// get the data from. There are no names where no backend was healthy. Ranges that
+// get the data from. There are no names where no backend was healthy, and no ranges
+// for a backend that is not healthy after the change or not there. Ranges that
 // adjoin and have the same names are one. The slices are the caller's.
 //
 // For an n of 0 or below there is nothing. It takes time for each point of both

@@ -21,6 +21,7 @@ type structureOf[T any] interface {
 	Add(backends ...chash.Backend[T]) error
 	Remove(names ...string) error
 	Set(backends []chash.Backend[T]) error
+	Reconcile(backends []chash.Backend[T]) error
 	Clear()
 	SetState(name string, state chash.State) error
 	CompareAndSwapState(name string, old, state chash.State) (swapped bool, err error)
