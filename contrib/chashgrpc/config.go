@@ -18,7 +18,9 @@ const (
 
 // ErrInvalidConfig is wrapped by the errors of a policy's configuration that chash
 // itself has no error for: a field of the other policy, a header that cannot be
-// a key, or no JSON object of the right types. Change the service config.
+// a key, or no JSON object of the right types. Change the service config. errors.Is
+// finds it, and the errors of chash, in what ParseConfig of the registered builder
+// returns; grpc.NewClient keeps only the text.
 var ErrInvalidConfig = errors.New("chashgrpc: invalid configuration")
 
 // A config is the parsed configuration of a policy.

@@ -23,10 +23,10 @@
 //	requestHashHeader  the metadata that an RPC's key is taken from, as in
 //	                   ring_hash; none by default
 //
-//	loadFactor         bounded load: a server has at most so many times its fair
-//	                   share of the RPCs in flight, and keys that find theirs
-//	                   full go on to the next; a number above 1, no bound by
-//	                   default
+//	loadFactor         bounded load: a server has at most this many times its
+//	                   fair share of the RPCs in flight, rounded up, and keys
+//	                   that find theirs full go on to the next; a number above
+//	                   1, no bound by default
 //
 // Other fields are ignored, as grpc-go wants it. A value that is out of range, or
 // a field of the other policy, makes the service config invalid: grpc-go then
@@ -35,6 +35,9 @@
 // the policy logs why, keeps the servers and the configuration that it has, and
 // asks for name resolution again. If it has none yet, RPCs fail with the reason,
 // also where another policy was in use before.
+//
+// No RPC is repeated by the policy: one whose connection is lost fails, unless a
+// retryPolicy of the service config repeats it.
 //
 // Another seed, tableSize or replicas lays out another table or ring, for whose
 // load the RPCs then in flight do not count. Another requestHashHeader or loadFactor

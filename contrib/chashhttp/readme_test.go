@@ -8,16 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The snippet of the README is part of an example.
+// The snippets of the README are parts of examples.
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	examples, err := os.ReadFile("example_test.go")
 	require.NoError(t, err)
-	_, snippet, found := strings.Cut(string(readme), "```go\n")
-	require.True(t, found)
-	snippet, _, found = strings.Cut(snippet, "```\n")
-	require.True(t, found)
 	code := strings.ReplaceAll("\n"+string(examples), "\n\t", "\n")
-	require.Contains(t, code, "\n"+snippet)
+	parts := strings.Split(string(readme), "```go\n")
+	require.Len(t, parts, 3)
+	for _, part := range parts[1:] {
+		snippet, _, found := strings.Cut(part, "```\n")
+		require.True(t, found)
+		require.Contains(t, code, "\n"+snippet)
+	}
 }
