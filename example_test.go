@@ -43,8 +43,8 @@ func Example() {
 	}
 	route("backend-0 is unhealthy:")
 
-	// It is replaced. A batch is one rebuild, and each lookup sees the state
-	// before it or the state after it.
+	// It is replaced, and its keys move once more, to where they stay. A batch is
+	// one rebuild, and each lookup sees the state before it or the state after it.
 	if err := table.Set(chash.Named("backend-1", "backend-2", "backend-3", "backend-4", "backend-5")); err != nil {
 		log.Fatal(err)
 	}
