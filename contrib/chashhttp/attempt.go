@@ -2,7 +2,10 @@ package chashhttp
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
@@ -20,6 +23,7 @@ func (t *Transport) attempt(req *http.Request, body *body, backend *url.URL) (re
 	}
 	var connection connection
 	out := outgoing(connection.trace(req.Context()), req, backend)
+	trailers := validHeader(req.Trailer) // as long as nobody reads the body, which may fill them in
 	body.lend(out)
 	resp, err = t.base.RoundTrip(out)
 	switch {
@@ -30,7 +34,7 @@ func (t *Transport) attempt(req *http.Request, body *body, backend *url.URL) (re
 		t.health.failed(backend, statusError(resp.StatusCode))
 	case body.broken():
 		return nil, false, fmt.Errorf("%w: %w", ErrRequestBody, err)
-	case canceled(req), !sendable(out):
+	case canceled(req), !trailers, !sendable(out), connection.refused(out, err):
 		return nil, false, err
 	default:
 		t.health.failed(backend, err)
@@ -66,21 +70,44 @@ func outgoing(ctx context.Context, req *http.Request, backend *url.URL) *http.Re
 
 // A connection is what is known of how an attempt got one.
 type connection struct {
-	asked atomic.Bool
-	had   atomic.Bool
+	asked  atomic.Bool
+	had    atomic.Bool
+	unused atomic.Bool // the last one: no header was written to it
+	http2  atomic.Bool // the last one, if it negotiated that by TLS
 }
 
 // trace returns a context that makes net/http tell of the connection.
 func (c *connection) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) { c.asked.Store(true) },
-		GotConn: func(httptrace.GotConnInfo) { c.had.Store(true) },
+		GetConn: func(string) {
+			c.asked.Store(true)
+			c.unused.Store(false) // net/http asks again where the one that it had was of no use
+		},
+		GotConn: func(got httptrace.GotConnInfo) {
+			c.had.Store(true)
+			c.unused.Store(true)
+			secure, ok := got.Conn.(interface{ ConnectionState() tls.ConnectionState })
+			c.http2.Store(ok && secure.ConnectionState().NegotiatedProtocol == "h2")
+		},
+		WroteHeaders: func() { c.unused.Store(false) },
 	})
 }
 
 // never reports whether it is certain that there was no connection, so that nothing
 // was sent: a transport that tells nothing may have had one.
 func (c *connection) never() bool { return c.asked.Load() && !c.had.Load() }
+
+// refused reports whether net/http had a connection and would not write the request to
+// it. Over HTTP/2 it does not write an Upgrade, nor a header that is longer than the
+// backend says that it takes; both are the doing of whoever sent the request. Over
+// HTTP/1 all that ends an attempt there is a connection that the backend has closed; an
+// Upgrade is the sign of HTTP/2 without TLS, of which a connection does not tell.
+func (c *connection) refused(out *http.Request, err error) bool {
+	if !c.unused.Load() || errors.As(err, new(net.Error)) {
+		return false
+	}
+	return c.http2.Load() || len(out.Header["Upgrade"]) > 0
+}
 
 // idempotent reports whether a request may have its effect twice: by its method, as
 // RFC 9110, section 9.2.2, says, or by a header which net/http too takes as a promise

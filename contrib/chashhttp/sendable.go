@@ -8,8 +8,8 @@ import (
 // sendable reports whether a request can be written down at all. Where it cannot,
 // net/http returns an error without having sent anything, whichever backend it is
 // for. Were that a failure of the backend, a caller who puts into a header what users
-// type could be made to take all of them out. It is only asked after an error.
-// The trailers are left alone: the body may still be read by then, and fill them in.
+// type could be made to take all of them out. It is only asked after an error, and
+// leaves the trailers alone: the body may still be read by then, and fill them in.
 func sendable(out *http.Request) bool {
 	return (out.Method == "" || isToken(out.Method)) && !hasControl(out.URL.RequestURI()) && validHeader(out.Header)
 }
