@@ -116,14 +116,15 @@ func (p *pool) checked(b *backend, passed bool) {
 	}
 }
 
-// fell takes in that the transport has found a backend down, before its checks did.
-// Only they bring it back.
+// fell takes in that the transport has marked a backend unhealthy in the table, before
+// its checks found it so. Only they bring it back, once its record says what the table
+// says. By now another may have that name, marked or not: the table knows.
 func (p *pool) fell(c chashhttp.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b, found := p.backends[c.Name]
-	if found && b.url == c.URL && b.record.fell() {
-		p.publish(b)
+	b, found := p.table.Backend(c.Name)
+	if found && b.State != chash.Healthy && p.backends[c.Name].record.fell() {
+		p.publish(p.backends[c.Name])
 	}
 }
 
