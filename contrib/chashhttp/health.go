@@ -168,7 +168,12 @@ func (h *health) names() []string {
 // brings it back if it passes.
 func (h *health) check(name string) {
 	b, waits := h.look(name)
-	if !waits || !h.prober.passes(h.ctx, b.Value) || !h.restore(name) {
+	if !waits || !h.prober.passes(h.ctx, b.Value) {
+		return
+	}
+	// One that has moved meanwhile waits for a probe of where it is now.
+	now, waits := h.look(name)
+	if !waits || address(now.Value) != address(b.Value) || !h.restore(name) {
 		return
 	}
 	h.streaks.end(b.Value)

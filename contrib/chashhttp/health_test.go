@@ -326,6 +326,36 @@ func TestHealth_Moved(t *testing.T) {
 	require.False(t, found)
 }
 
+// A probe that passes says nothing of where its backend has moved to meanwhile.
+func TestHealth_MovedDuringProbe(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b", "elsewhere")
+	table := newMaglev(t, servers[:2]...)
+	var changes changes
+	transport := newTransport(t, table, chashhttp.Options{
+		FailureThreshold: 1, ProbePath: "/probe", ProbeInterval: time.Millisecond, ProbeTimeout: time.Minute, OnChange: changes.note,
+	})
+	arrived, release := make(chan struct{}), make(chan struct{})
+	servers[0].answer(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/probe" {
+			panic(http.ErrAbortHandler)
+		}
+		close(arrived)
+		<-release
+	})
+	servers[2].down.Store(true)
+	get(t, transport, keyFor(t, table, servers[0]))
+	<-arrived
+	require.NoError(t, table.SetValue("a", servers[2].url))
+	close(release)
+	eventually(t, func() bool { return servers[2].probes.Load() > 0 }, "it is probed where it is now")
+	require.Equal(t, chash.Unhealthy, state(t, table, "a"))
+	servers[2].down.Store(false)
+	becomes(t, table, "a", chash.Healthy)
+	eventually(t, func() bool { return changes.String() == "a unhealthy, a healthy" }, "both changes are told")
+	require.Equal(t, servers[2].url, changes.list[1].URL)
+}
+
 // What a probe asks for, and what passes.
 func TestHealth_Probe(t *testing.T) {
 	t.Parallel()
