@@ -2,6 +2,8 @@ package chashhttp
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +22,7 @@ type body struct {
 // openBody returns the body of a request. It is read at once, and kept, if the
 // request is idempotent, cannot reopen it, and says that it has at most keep bytes.
 // One of unknown length is not kept: its client may want an answer before it sends
-// the rest. On an error the body is closed.
+// the rest. On an error the body is closed, or will be.
 func openBody(req *http.Request, keep int64) (*body, error) {
 	switch {
 	case req.Body == nil || req.Body == http.NoBody:
@@ -28,18 +30,42 @@ func openBody(req *http.Request, keep int64) (*body, error) {
 	case req.GetBody != nil || req.ContentLength <= 0 || req.ContentLength > keep || !idempotent(req):
 		return &body{source: req.Body, reopen: req.GetBody}, nil
 	}
-	kept := make([]byte, req.ContentLength)
-	_, err := io.ReadFull(req.Body, kept)
-	closeErr := req.Body.Close()
+	kept, err := readBody(req)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequestBody, err)
-	}
-	if closeErr != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequestBody, closeErr)
+		return nil, err
 	}
 	reopen := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }
 	source, _ := reopen()
 	return &body{source: source, reopen: reopen}, nil
+}
+
+// readBody reads the body of a request and closes it. If the request is canceled it
+// does so in a goroutine that ends when the body lets it: a Close need not interrupt a
+// Read, so that neither could be waited for.
+func readBody(req *http.Request) ([]byte, error) {
+	// ReadFrom looks for the end with MinRead bytes to spare.
+	kept := bytes.NewBuffer(make([]byte, 0, req.ContentLength+bytes.MinRead))
+	done := make(chan error, 1)
+	go func() {
+		_, err := kept.ReadFrom(io.LimitReader(req.Body, req.ContentLength+1))
+		if err == nil && int64(kept.Len()) != req.ContentLength {
+			err = fmt.Errorf("its length is not %d, which ContentLength says", req.ContentLength)
+		}
+		closeErr := req.Body.Close()
+		done <- cmp.Or(err, closeErr)
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrRequestBody, err)
+		}
+		return kept.Bytes(), nil
+	case <-req.Context().Done():
+		return nil, context.Cause(req.Context())
+	//lint:ignore SA1019 an http.Client sets it
+	case <-req.Cancel:
+		return nil, context.Canceled
+	}
 }
 
 // lend gives the body to an attempt.

@@ -251,6 +251,60 @@ func TestRetry_KeepBody(t *testing.T) {
 	}
 }
 
+// Whoever gives a request up does not wait for a body that is slow to come.
+func TestRetry_KeepBodyCanceled(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "a")
+	table := newMaglev(t, s)
+	transport := newTransport(t, table, chashhttp.Options{KeepBody: 100, FailureThreshold: 1})
+	for name, giveUp := range map[string]func(req *http.Request) (*http.Request, func()){
+		"the context": func(req *http.Request) (*http.Request, func()) {
+			ctx, cancel := context.WithCancel(req.Context())
+			return req.WithContext(ctx), cancel
+		},
+		"Request.Cancel": func(req *http.Request) (*http.Request, func()) {
+			cancel := make(chan struct{})
+			//lint:ignore SA1019 an http.Client sets it too
+			req.Cancel = cancel
+			return req, func() { close(cancel) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader, writer := io.Pipe()
+			body := &trackedBody{Reader: reader}
+			req := newRequest(t, http.MethodPut, "http://service/", "key", body)
+			req.ContentLength = 4
+			req, cancel := giveUp(req)
+			go func() {
+				_, _ = io.WriteString(writer, "bo") // returns when it has been read
+				cancel()
+			}()
+			_, err := transport.RoundTrip(req)
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, chashhttp.ErrRequestBody)
+			require.NoError(t, writer.Close())
+			eventually(t, func() bool { return body.closes.Load() == 1 }, "the body is closed")
+			require.Zero(t, s.requests.Load())
+		})
+	}
+}
+
+// A body of another length than the request says is not cut to it, nor sent.
+func TestRetry_KeepBodyLength(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "a")
+	transport := newTransport(t, newMaglev(t, s), chashhttp.Options{KeepBody: 100})
+	for _, text := range []string{"bod", "body "} {
+		body := &trackedBody{Reader: strings.NewReader(text)}
+		req := newRequest(t, http.MethodPut, "http://service/", "key", body)
+		req.ContentLength = 4
+		_, err := do(transport, req)
+		require.ErrorIs(t, err, chashhttp.ErrRequestBody, "%q", text)
+		require.EqualValues(t, 1, body.closes.Load())
+	}
+	require.Zero(t, s.requests.Load())
+}
+
 // A read that Base itself cuts short, by closing the body, is no failure of the body.
 func TestRetry_BodyClosedWhileRead(t *testing.T) {
 	t.Parallel()
