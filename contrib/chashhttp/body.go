@@ -73,7 +73,7 @@ func (b *body) lend(out *http.Request) {
 	if b.source == nil {
 		return
 	}
-	b.loan = &loan{source: b.source}
+	b.loan = &loan{source: b.source, length: out.ContentLength}
 	out.Body = b.loan
 	// A transport sends a request again by itself where it knows that to be safe.
 	out.GetBody = b.reopen
@@ -132,9 +132,11 @@ const (
 // by one atomic step.
 type loan struct {
 	source io.ReadCloser
+	length int64 // as the request says, not above 0 if it does not
+	passed int64 // of that, through Read
 	state  atomic.Int32
 	closed atomic.Bool // by the attempt
-	broken atomic.Bool // a Read failed before
+	broken atomic.Bool // before that, a Read failed or the length was another
 }
 
 var errBodyUsed = errors.New("chashhttp: body was read by an attempt that failed")
@@ -145,8 +147,11 @@ func (l *loan) Read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := l.source.Read(p)
+	l.passed += int64(n)
+	failed := err != nil && err != io.EOF
+	wrong := l.length > 0 && (l.passed > l.length || err == io.EOF && l.passed < l.length)
 	// A read that is cut short by a Close says nothing of the source.
-	if err != nil && err != io.EOF && !l.closed.Load() {
+	if (failed || wrong) && !l.closed.Load() {
 		l.broken.Store(true)
 	}
 	return n, err

@@ -26,8 +26,8 @@ var (
 	ErrNoAddress = errors.New("chashhttp: backend has no address")
 
 	// ErrRequestBody is returned where the body of a request cannot be read to its
-	// end, as when the client of a proxy goes away. It wraps the reason and is no
-	// failure of the backend.
+	// end, as when the client of a proxy goes away, or is not as long as its
+	// ContentLength says. It wraps the reason and is no failure of the backend.
 	ErrRequestBody = errors.New("chashhttp: cannot read the request's body")
 
 	// ErrNilURL is returned for a request without a URL.

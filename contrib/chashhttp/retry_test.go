@@ -289,6 +289,23 @@ func TestRetry_KeepBodyCanceled(t *testing.T) {
 	}
 }
 
+// A body of another length than the request says is the fault of who sends it.
+func TestRetry_BodyLength(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"bod", "body "} {
+		servers := startServers(t, "a", "b")
+		table := newMaglev(t, servers...)
+		servers[0].answer(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1})
+		req := newRequest(t, http.MethodPut, "http://service/", keyFor(t, table, servers...), strings.NewReader(text))
+		req.ContentLength = 4
+		_, err := do(transport, req)
+		require.ErrorIs(t, err, chashhttp.ErrRequestBody, "%q", text)
+		require.Zero(t, servers[1].requests.Load())
+		require.Equal(t, chash.Healthy, state(t, table, "a"))
+	}
+}
+
 // A body of another length than the request says is not cut to it, nor sent.
 func TestRetry_KeepBodyLength(t *testing.T) {
 	t.Parallel()
