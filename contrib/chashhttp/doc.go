@@ -55,7 +55,8 @@
 // Transport together are bounded by a budget of 100 and a fifth of the requests, by
 // default, so that an outage is not made worse by them. A request that its caller
 // has canceled, or whose time is over, is not repeated, nor one whose body cannot be
-// read, or which cannot be sent to anybody, for a line break in a header, say.
+// read, or which cannot be sent to anybody, for a line break in a header, say, or for an
+// Upgrade where Base speaks HTTP/2.
 //
 // # Health
 //
@@ -63,8 +64,9 @@
 // its keys, and no others, go on to their next backends. Probes then ask it until one
 // passes, which makes it Healthy again and brings the same keys back. Options says
 // what is asked and what passes. What the caller or the request is to blame for is no
-// failure, nor is an answer whose body breaks off, which nobody watches. Backends whose URLs are equal, but for
-// the user, are one server: they fail together, and a request meets them once.
+// failure, nor is an answer whose body breaks off, which nobody watches. Backends whose
+// URLs are equal, but for the user, are one server: they fail together, and a request
+// meets them once.
 //
 // Not marked is the last server that is healthy, however often it fails: a request
 // is better sent where it may fail than nowhere.

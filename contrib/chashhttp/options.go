@@ -29,9 +29,10 @@ const MaxRetryRatio = 1000
 type Options struct {
 	// Base sends the requests; it must be one that can be used by many goroutines
 	// at once. The default is a clone of http.DefaultTransport that keeps up to 100
-	// idle connections to a backend rather than 2. A backend that accepts requests
-	// but never answers is found out by time limits of Base, such as the
-	// ResponseHeaderTimeout of an http.Transport, which has none by default.
+	// idle connections to each backend, however many there are, rather than 2 and
+	// 100 in all. A backend that accepts requests but never answers is found out by
+	// time limits of Base, such as the ResponseHeaderTimeout of an http.Transport,
+	// which has none by default.
 	Base http.RoundTripper
 
 	// MaxAttempts is how many backends one request is sent to at most, 1 or above: with
@@ -87,7 +88,8 @@ type Options struct {
 
 	// OnChange, if not nil, is called after the Transport has changed the state of a
 	// backend, perhaps by several goroutines at once, and by one that has a request
-	// to send. It must not call Close.
+	// to send. Two changes of one backend that follow each other at once may be told
+	// in either order; the table has the state. It must not call Close.
 	OnChange func(Change)
 }
 
@@ -167,14 +169,15 @@ func validPath(path string) bool {
 }
 
 // defaultBase clones the default, so that its connections are the Transport's own to
-// close. The default keeps 2 idle connections to a host, which suits a client of
-// many hosts; here the hosts are few and the requests many.
+// close. The default keeps 2 idle connections to a host and 100 to all, which suits a
+// client of many hosts with a few requests each; here the hosts are those of the table
+// and the requests many.
 func defaultBase() http.RoundTripper {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok { // the program has replaced it
 		return http.DefaultTransport
 	}
 	base = base.Clone()
-	base.MaxIdleConnsPerHost = 100
+	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 100 // 0 is no limit
 	return base
 }

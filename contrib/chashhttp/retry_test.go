@@ -363,6 +363,7 @@ func TestRetry_GetBodyFails(t *testing.T) {
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errAny)
 	require.Zero(t, servers[1].requests.Load())
+	require.Equal(t, chashhttp.Stats{}, transport.Stats())
 }
 
 // One request meets the backends in the order of Candidates, each once, and not more
@@ -547,6 +548,48 @@ func TestRetry_AnswersClosed(t *testing.T) {
 	}
 }
 
+// A failure whose body never ends does not keep the next attempt waiting.
+func TestRetry_AnswerStalls(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]string{"of unknown length": "", "of a length": "100"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := startServers(t, "a", "b")
+			table := newMaglev(t, servers...)
+			transport := newTransport(t, table, chashhttp.Options{
+				FailureStatus: func(status int) bool { return status == http.StatusServiceUnavailable },
+			})
+			servers[0].answer(func(w http.ResponseWriter, r *http.Request) {
+				if length != "" {
+					w.Header().Set("Content-Length", length)
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done() // as when the Transport closes the connection
+			})
+			require.Equal(t, "b", get(t, transport, keyFor(t, table, servers...)).backend)
+			eventually(t, func() bool { return servers[0].conns.Load() == 0 }, "the connection is closed")
+		})
+	}
+}
+
+// An answer without a body, as stand-ins of an http.RoundTripper make them, is one.
+func TestRetry_AnswerWithoutBody(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		if req.URL.Host == servers[0].url.Host {
+			return &http.Response{StatusCode: http.StatusServiceUnavailable}, nil
+		}
+		return http.DefaultTransport.RoundTrip(req)
+	})
+	transport := newTransport(t, table, chashhttp.Options{
+		Base: base, FailureStatus: func(status int) bool { return status == http.StatusServiceUnavailable },
+	})
+	require.Equal(t, "b", get(t, transport, keyFor(t, table, servers...)).backend)
+}
+
 // A caller that gives up has no failure of the backend's, and no retry.
 func TestRetry_Canceled(t *testing.T) {
 	t.Parallel()
@@ -593,7 +636,7 @@ func TestRetry_Canceled(t *testing.T) {
 	})
 	t.Run("a time limit of Base", func(t *testing.T) {
 		servers, table, _, _ := held()
-		base := &http.Transport{ResponseHeaderTimeout: 50 * time.Millisecond}
+		base := &http.Transport{ResponseHeaderTimeout: 500 * time.Millisecond} // long enough for b
 		transport := newTransport(t, table, chashhttp.Options{Base: base, FailureThreshold: 1})
 		require.Equal(t, answer{http.StatusOK, "b", ""}, get(t, transport, keyFor(t, table, servers...)))
 		require.Equal(t, chash.Unhealthy, state(t, table, "a"))

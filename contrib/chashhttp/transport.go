@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/chash-go/chash"
 )
@@ -109,6 +110,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			body.settle()
 			return resp, err
 		}
+		t.retries.Add(1)
 		discard(resp)
 		backend = next
 	}
@@ -131,19 +133,23 @@ func (t *Transport) spend() bool {
 		t.overBudget.Add(1)
 		return false
 	}
-	t.retries.Add(1)
 	return true
 }
 
 // discard lets go of an answer that the caller does not get. One that is short is
-// read, so that its connection can serve again.
+// read, so that its connection can serve again, but nobody waits for one that is slow.
 func discard(resp *http.Response) {
-	const short = 4 << 10
-	if resp == nil {
+	const (
+		short = 4 << 10
+		slow  = 50 * time.Millisecond
+	)
+	if resp == nil || resp.Body == nil { // as stand-ins of an http.RoundTripper leave it
 		return
 	}
 	if resp.ContentLength <= short { // also -1, for one that does not say
+		late := time.AfterFunc(slow, func() { resp.Body.Close() }) // which ends a Read
 		_, _ = io.CopyN(io.Discard, resp.Body, short)
+		late.Stop()
 	}
 	resp.Body.Close()
 }

@@ -312,31 +312,38 @@ func TestTransport_CloseIdleConnections(t *testing.T) {
 	newTransport(t, newMaglev(t, s), chashhttp.Options{Base: base}).CloseIdleConnections()
 }
 
-// The connections are the Transport's own, and a backend keeps more than the two
-// idle ones that http.DefaultTransport keeps.
+// The connections are the Transport's own, and each backend keeps more than the two
+// idle ones that http.DefaultTransport keeps, and more than the hundred of all hosts.
 func TestTransport_DefaultBase(t *testing.T) {
 	t.Parallel()
-	const requests = 20
-	s := startServer(t, "a")
+	const requests = 60 // of each server, at a time
+	servers := startServers(t, "a", "b")
+	table := newMaglev(t, servers...)
+	transport := newTransport(t, table, chashhttp.Options{})
 	release := make(chan struct{})
-	var hook http.HandlerFunc = func(http.ResponseWriter, *http.Request) { <-release }
-	s.answer(hook)
-	transport := newTransport(t, newMaglev(t, s), chashhttp.Options{})
-	ended := make(chan error, requests)
-	for range requests {
-		go func() {
-			_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", "key", nil))
-			ended <- err
-		}()
+	ended := make(chan error, 2*requests)
+	for _, s := range servers {
+		s.answer(func(http.ResponseWriter, *http.Request) { <-release })
+		key := keyFor(t, table, s)
+		for range requests {
+			go func() {
+				_, err := do(transport, newRequest(t, http.MethodGet, "http://service/", key, nil))
+				ended <- err
+			}()
+		}
 	}
-	eventually(t, func() bool { return s.requests.Load() == requests }, "all requests arrive")
+	for _, s := range servers {
+		eventually(t, func() bool { return s.requests.Load() == requests }, "all requests arrive at %s", s.name)
+	}
 	close(release)
-	for range requests {
+	for range 2 * requests {
 		require.NoError(t, <-ended)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	get(t, transport, "key")
-	require.EqualValues(t, requests, s.conns.Load())
+	for _, s := range servers {
+		get(t, transport, keyFor(t, table, s))
+		require.EqualValues(t, requests, s.conns.Load())
+	}
 }
 
 // A program may have set a default of its own, which is then taken as it is.
