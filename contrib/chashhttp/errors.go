@@ -30,6 +30,8 @@ var (
 	// ContentLength says. It wraps the reason and is no failure of the backend.
 	ErrRequestBody = errors.New("chashhttp: cannot read the request's body")
 
-	// ErrNilURL is returned for a request without a URL.
-	ErrNilURL = errors.New("chashhttp: URL of the request is nil")
+	// ErrInvalidURL is returned for a request whose URL is nil or has an Opaque part,
+	// to which a backend's path cannot be joined and in which its host has no place.
+	// A client of a proxy sends one with GET http:path, for example.
+	ErrInvalidURL = errors.New("chashhttp: invalid URL of the request")
 )

@@ -116,6 +116,28 @@ func TestProxy_BadTrailer(t *testing.T) {
 	}
 }
 
+// What is asked for in the form of an opaque URL has no place below a backend's path.
+func TestProxy_OpaqueURL(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "a")
+	failed := make(chan error, 1)
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		Transport:    newTransport(t, newMaglev(t, s), chashhttp.Options{}),
+		Rewrite:      func(*httputil.ProxyRequest) {},
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed <- err },
+	})
+	defer front.Close()
+	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprint(conn, "GET http:path HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	err = <-failed
+	require.ErrorIs(t, err, chashhttp.ErrInvalidURL)
+	require.ErrorContains(t, err, `"http:path"`)
+	require.Zero(t, s.requests.Load())
+}
+
 // Only where the last connection was in order is it the request that is to blame.
 func TestHealth_RefusedOrLost(t *testing.T) {
 	t.Parallel()

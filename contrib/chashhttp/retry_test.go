@@ -699,6 +699,7 @@ func TestRetry_NotSendable(t *testing.T) {
 		"a header without a name":      func(r *http.Request) { r.Header[""] = []string{"a"} },
 		"a line break in the query":    func(r *http.Request) { r.URL.RawQuery = "a\nb" },
 		"a blank in the method":        func(r *http.Request) { r.Method = "GET IT" },
+		"a length of no body":          func(r *http.Request) { r.Body, r.ContentLength = nil, 4 },
 	} {
 		req := newRequest(t, http.MethodPut, "http://service/", "key", io.MultiReader(strings.NewReader("body")))
 		spoil(req)

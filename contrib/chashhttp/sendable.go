@@ -11,7 +11,8 @@ import (
 // type could be made to take all of them out. It is only asked after an error, and
 // leaves the trailers alone: the body may still be read by then, and fill them in.
 func sendable(out *http.Request) bool {
-	return (out.Method == "" || isToken(out.Method)) && !hasControl(out.URL.RequestURI()) && validHeader(out.Header)
+	return (out.Method == "" || isToken(out.Method)) && !hasControl(out.URL.RequestURI()) && validHeader(out.Header) &&
+		(out.Body != nil || out.ContentLength == 0)
 }
 
 // validHeader reports whether names and values are as RFC 9110, section 5, has them,

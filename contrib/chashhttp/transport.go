@@ -1,6 +1,7 @@
 package chashhttp
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -122,7 +123,9 @@ func (t *Transport) refuse(req *http.Request) error {
 	case t.closed.Load():
 		return ErrClosed
 	case req.URL == nil:
-		return ErrNilURL
+		return fmt.Errorf("%w: it is nil", ErrInvalidURL)
+	case req.URL.Opaque != "":
+		return fmt.Errorf("%w: %q is opaque", ErrInvalidURL, req.URL.Redacted())
 	}
 	return nil
 }

@@ -196,7 +196,9 @@ func TestTransport_BodyClosed(t *testing.T) {
 		{"no backend, body kept", newTransport(t, newMaglev(t), chashhttp.Options{KeepBody: 100}), nil, chash.ErrNoBackends},
 		{"no address", newTransport(t, newMaglev(t, &server{name: "nil"}), chashhttp.Options{}), nil, chashhttp.ErrNoAddress},
 		{"closed", closed, nil, chashhttp.ErrClosed},
-		{"no URL", newTransport(t, newMaglev(t, alive), chashhttp.Options{}), func(r *http.Request) { r.URL = nil }, chashhttp.ErrNilURL},
+		{"no URL", newTransport(t, newMaglev(t, alive), chashhttp.Options{}), func(r *http.Request) { r.URL = nil }, chashhttp.ErrInvalidURL},
+		{"an opaque URL", newTransport(t, newMaglev(t, alive), chashhttp.Options{}),
+			func(r *http.Request) { r.URL.Opaque = "//elsewhere/path" }, chashhttp.ErrInvalidURL},
 		{"canceled", newTransport(t, newMaglev(t, alive), chashhttp.Options{}),
 			func(r *http.Request) { *r = *r.WithContext(canceledContext()) }, context.Canceled},
 	}

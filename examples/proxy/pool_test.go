@@ -31,13 +31,7 @@ func TestPool_Fell(t *testing.T) {
 		"a drain": {func(t *testing.T, p *pool, _ *backend) { require.NoError(t, p.drain("b")) }, chash.Draining},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := parseFlags([]string{"-backend", "a=http://a", "-backend", "b=http://b"}, nil)
-			require.NoError(t, err)
-			p, err := newPool(c, slog.New(slog.DiscardHandler))
-			require.NoError(t, err)
-			for _, b := range p.list() {
-				p.checked(b, true)
-			}
+			p := newTestPool(t)
 			b := p.backends["b"]
 
 			marked := chashhttp.Change{Name: "b", URL: b.url, State: chash.Unhealthy}
@@ -55,6 +49,19 @@ func TestPool_Fell(t *testing.T) {
 			require.Equal(t, chash.Healthy, stateOf(p, "b"))
 		})
 	}
+}
+
+// newTestPool returns a pool of two backends, a and b, that have passed their checks.
+func newTestPool(t *testing.T) *pool {
+	t.Helper()
+	c, err := parseFlags([]string{"-backend", "a=http://a", "-backend", "b=http://b"}, nil)
+	require.NoError(t, err)
+	p, err := newPool(c, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	for _, b := range p.list() {
+		p.checked(b, true)
+	}
+	return p
 }
 
 // replace removes a backend and adds one that is like it and passed its first check.

@@ -88,7 +88,7 @@ func failStatus(ctx context.Context, err error) int {
 	switch {
 	case errors.Is(err, chash.ErrNoBackends), errors.Is(err, chash.ErrNoHealthyBackends):
 		return http.StatusServiceUnavailable
-	case errors.Is(err, chashhttp.ErrRequestBody):
+	case errors.Is(err, chashhttp.ErrRequestBody), errors.Is(err, chashhttp.ErrInvalidURL):
 		return http.StatusBadRequest
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
