@@ -55,7 +55,10 @@ func outgoing(ctx context.Context, req *http.Request, backend *url.URL) *http.Re
 		out.Header = make(http.Header)
 	}
 	host := req.Host
-	if host == req.URL.Host { // only the default for the URL that is replaced
+	// Of a request that was made here, this is only the default for the URL that is
+	// replaced. One that a server has read has a RequestURI, and a Host of its own
+	// although its client may have put the same into the URL.
+	if host == req.URL.Host && req.RequestURI == "" {
 		host = ""
 	}
 	(&httputil.ProxyRequest{In: req, Out: out}).SetURL(backend)

@@ -29,7 +29,8 @@
 // too tells one that was set from one that was not. Under a ReverseProxy, whose
 // requests have the Host that came in, it is therefore the Rewrite that decides:
 // pr.Out.Host = "" gives the backend its own. The user and the password of a
-// backend's URL become basic authentication where the request has no Authorization.
+// backend's URL become basic authentication where the request has no Authorization. An
+// opaque URL, which has no path to join, is refused.
 //
 // Bodies are not kept in memory, in either direction, except those that
 // Options.KeepBody is for. What Options.Base can do works through a Transport:

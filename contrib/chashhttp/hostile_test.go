@@ -21,8 +21,8 @@ import (
 	"github.com/chash-go/chash/contrib/chashhttp"
 )
 
-// A client of a proxy must not be able to have backends marked by what it asks for.
-// Here are requests that net/http does not write, whichever backend they are for.
+// What a hostile client asks a proxy for neither has backends marked nor goes to where
+// it should not.
 
 // startHTTP2 starts two servers that speak HTTP/2 alone and take headers of up to 8 KB,
 // and returns a table of them, what sends requests to them, and how many arrived.
@@ -55,6 +55,8 @@ func startHTTP2(t *testing.T, secure bool) (structure, *http.Transport, *atomic.
 	return table, base, &requests
 }
 
+// Over HTTP/2 there are requests that net/http does not write, whichever backend they
+// are for.
 func TestProxy_HTTP2Refuses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -136,6 +138,28 @@ func TestProxy_OpaqueURL(t *testing.T) {
 	require.ErrorIs(t, err, chashhttp.ErrInvalidURL)
 	require.ErrorContains(t, err, `"http:path"`)
 	require.Zero(t, s.requests.Load())
+}
+
+// A client of a proxy that asks for a URL with a host in it gets no other Host through.
+func TestProxy_AbsoluteURL(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "a")
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: newTransport(t, newMaglev(t, s), chashhttp.Options{}),
+		Rewrite:   func(*httputil.ProxyRequest) {},
+	})
+	defer front.Close()
+	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprint(conn, "GET http://example.org/path HTTP/1.1\r\nHost: example.org\r\n\r\n")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, "/path", s.last.Load().RequestURI)
+	require.Equal(t, "example.org", s.last.Load().Host)
 }
 
 // Only where the last connection was in order is it the request that is to blame.
