@@ -54,18 +54,19 @@ func readBody(req *http.Request) ([]byte, error) {
 		closeErr := req.Body.Close()
 		done <- cmp.Or(err, closeErr)
 	}()
+	var err error
 	select {
-	case err := <-done:
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRequestBody, err)
-		}
-		return kept.Bytes(), nil
-	case <-req.Context().Done():
-		return nil, context.Cause(req.Context())
+	case err = <-done:
+	case <-req.Context().Done(): // perhaps since a server found that the client is gone
+		err = context.Cause(req.Context())
 	//lint:ignore SA1019 an http.Client sets it
 	case <-req.Cancel:
-		return nil, context.Canceled
+		err = context.Canceled
 	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequestBody, err)
+	}
+	return kept.Bytes(), nil
 }
 
 // lend gives the body to an attempt.

@@ -281,7 +281,7 @@ func TestRetry_KeepBodyCanceled(t *testing.T) {
 			}()
 			_, err := transport.RoundTrip(req)
 			require.ErrorIs(t, err, context.Canceled)
-			require.NotErrorIs(t, err, chashhttp.ErrRequestBody)
+			require.ErrorIs(t, err, chashhttp.ErrRequestBody)
 			require.NoError(t, writer.Close())
 			eventually(t, func() bool { return body.closes.Load() == 1 }, "the body is closed")
 			require.Zero(t, s.requests.Load())
