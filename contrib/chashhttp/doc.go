@@ -76,7 +76,9 @@
 // one that made it so. A backend that its user drains stays so; one that was removed
 // is forgotten; one whose Value changed is probed where it is now. To take a backend
 // out by hand, make it Draining: a Transport cannot tell an Unhealthy of its user's
-// from its own where it has marked the backend too.
+// from its own where it has marked the backend too. A Set whose list has a marked
+// backend as Healthy, which is the zero State, makes it so until it has failed as often
+// again: who sets a table anew takes the states over from its Backends.
 //
 // Where the caller has checks of its own, Options.NoProbe leaves it to those to bring
 // a backend back.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -122,6 +123,7 @@ func (c *config) validate() error {
 	}{
 		{c.attempts >= 1, "-attempts is below 1"},
 		{c.retryBody >= 0, "-retry-body is below 0"},
+		{c.retryBody <= math.MaxInt32, "-retry-body is above 2147483647"},
 		{c.requestTimeout >= 0, "-request-timeout is below 0"},
 		{c.connectTimeout > 0, "-connect-timeout is not above 0"},
 		{c.drainTimeout > 0, "-drain-timeout is not above 0"},
