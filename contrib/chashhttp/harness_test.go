@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ type server struct {
 	hook     atomic.Pointer[http.HandlerFunc] // answers in its place
 	http     *http.Server
 	listener net.Listener
+	release  func() // gives the port of a killed server back
 }
 
 func startServer(t *testing.T, name string) *server {
@@ -58,14 +60,15 @@ func startServers(t *testing.T, names ...string) []*server {
 
 func (s *server) serveOn(t *testing.T, l net.Listener) {
 	server := &http.Server{Handler: http.HandlerFunc(s.serve), ConnState: s.count}
-	s.http, s.listener = server, l
+	s.http, s.listener, s.release = server, l, func() {}
 	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { _ = server.Close() })
+	t.Cleanup(func() { _ = server.Close(); s.release() })
 }
 
 // revive makes a killed server listen again where it did.
 func (s *server) revive(t *testing.T) {
 	t.Helper()
+	s.release()
 	l, err := net.Listen("tcp", s.url.Host)
 	require.NoError(t, err)
 	s.serveOn(t, l)
@@ -109,6 +112,25 @@ func (s *server) answer(hook http.HandlerFunc) { s.hook.Store(&hook) }
 func (s *server) kill() {
 	_ = s.listener.Close()
 	_ = s.http.Close()
+	s.release = reserve(s.listener.Addr().(*net.TCPAddr))
+}
+
+// reserve keeps a port from the servers of other tests, which would answer what a
+// killed one is asked: a socket has it that does not listen. It returns what ends that.
+func reserve(addr *net.TCPAddr) (release func()) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		panic(err)
+	}
+	// The connections of the killed server may linger on the port.
+	err = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	if err == nil {
+		err = syscall.Bind(fd, &syscall.SockaddrInet4{Port: addr.Port, Addr: [4]byte(addr.IP.To4())})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return sync.OnceFunc(func() { _ = syscall.Close(fd) })
 }
 
 // A structure is a Maglev or a Ring.

@@ -144,7 +144,7 @@ func (t *Transport) spend() bool {
 func discard(resp *http.Response) {
 	const (
 		short = 4 << 10
-		slow  = 50 * time.Millisecond
+		slow  = 250 * time.Millisecond
 	)
 	if resp == nil || resp.Body == nil { // as stand-ins of an http.RoundTripper leave it
 		return
