@@ -78,7 +78,7 @@
 // out by hand, make it Draining: a Transport cannot tell an Unhealthy of its user's
 // from its own where it has marked the backend too. A Set whose list has a marked
 // backend as Healthy, which is the zero State, makes it so until it has failed as often
-// again: who sets a table anew takes the states over from its Backends.
+// again; a Reconcile keeps the mark.
 //
 // Where the caller has checks of its own, Options.NoProbe leaves it to those to bring
 // a backend back.
