@@ -27,8 +27,9 @@ import (
 // all calls one always gets on.
 //
 // Full placements have at most 1/c of the healthy weight, so at least 1-1/c of
-// the healthy owners lead to room: a walk expects c/(c-1) looks at most,
-// whatever the number of backends, and needs not know which ones it has met.
+// the healthy owners lead to room: a key's walk expects c/(c-1) looks at most,
+// whatever the number of backends, and needs not know which ones it has met. A
+// rotation, which goes by placements instead of owners, meets each of them once.
 
 // DefaultLoadFactor is the load factor without WithLoadFactor: a backend has at
 // most a quarter more leases in flight than its fair share, rounded up.
@@ -46,9 +47,9 @@ func validLoadFactor(c float64) bool { return c > 1 && c <= math.MaxFloat64 }
 
 // A Lease is a backend's Value for as long as a request to it is in flight: it
 // counts towards the backend's load until Release. The zero value, which comes
-// with an error of Acquire and AcquireNext, is that of no backend, and to release it does
-// nothing. A Lease must not be copied, which vet reports, or its Release could
-// count twice; hand on a pointer. It is safe for concurrent use by multiple
+// with an error of Acquire and AcquireNext, is that of no backend, and to release
+// it does nothing. A Lease must not be copied, which vet reports, or its Release
+// could count twice; hand on a pointer. It is safe for concurrent use by multiple
 // goroutines, Value as far as T is.
 type Lease[T any] struct {
 	Value T // of the backend, as it was when the lease was taken
@@ -74,12 +75,13 @@ func (l *Lease[T]) Release() {
 //
 //	ceil(c * (total in flight + 1) * weight / sum of weights)
 //
-// with the c of WithLoadFactor or SetLoadFactor, the weight of that backend itself, and the sum over
-// the healthy placements, each with the weight of the backend that lookups return
-// there. It is computed with float64. So a key goes where Get sends it as long as
-// there is room, what overflows goes to the same next backend each time, and with
-// one healthy backend or more there always is room. On an empty structure the
-// error is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends.
+// with the c of WithLoadFactor or SetLoadFactor, the weight of that backend itself,
+// and the sum over the healthy placements, each with the weight of the backend that
+// lookups return there. It is computed with float64. So a key goes where Get sends
+// it as long as there is room, what overflows goes to the same next backend each
+// time, and with one healthy backend or more there always is room. On an empty
+// structure the error is ErrNoBackends, without a healthy backend it is
+// ErrNoHealthyBackends.
 //
 // Of N equal backends each has room for a second lease only once more than N/c are in
 // flight: before that, two requests of one key that overlap go to two backends. What
@@ -110,7 +112,9 @@ func (c *core[T, L]) Acquire(key string) (Lease[T], error) {
 // whose turn it is, as Next does and in turns with it, and goes on in the order of
 // hash keys. So such requests are spread evenly, whatever the weights, until the
 // bounds are met, which follow the weights; and they count towards the loads that
-// those with a key find.
+// those with a key find. It costs what Next and the counters of Acquire cost, and
+// for each backend met without room one more look, of which there may be as many as
+// backends: light ones are full soon, but have as many turns as heavy ones.
 func (c *core[T, L]) AcquireNext() (Lease[T], error) {
 	return c.acquire(search{rotate: true})
 }
@@ -151,22 +155,26 @@ func (c *core[T, L]) acquire(q search) (Lease[T], error) {
 	}
 }
 
-// A search is the order in which healthy placements are asked for room: that of
-// the key, in which each is met at least once, or, if it is to rotate, that of
-// hash keys from the turn's on, over and over.
+// A search is the order in which healthy placements are asked for room, each at
+// least once: that of the key or, if it is to rotate, that of hash keys from the
+// turn's on.
 type search struct {
 	key  string
 	walk walk
 
 	rotate bool
 	turn   uint64
+	met    int    // placements, of a rotation
+	last   uint32 // of them
 }
 
 // begin begins a search, or begins it again.
 func (s *snapshot[T, L]) begin(q *search) {
-	if !q.rotate {
-		q.walk = s.layout.walk(q.key)
+	if q.rotate {
+		q.met = 0
+		return
 	}
+	q.walk = s.layout.walk(q.key)
 }
 
 // next returns the next placement and whether there was one.
@@ -174,8 +182,16 @@ func (q *search) next(v *view) (placement uint32, found bool) {
 	if !q.rotate {
 		return q.walk.next(v)
 	}
-	q.turn++
-	return v.turn(q.turn - 1), true
+	switch q.met {
+	case 0:
+		q.last = v.turn(q.turn)
+	case v.live:
+		return none, false
+	default:
+		q.last = v.healthy.after(q.last)
+	}
+	q.met++
+	return q.last, true
 }
 
 // SetLoadFactor sets the c of WithLoadFactor; c of 1 and below, infinity and NaN

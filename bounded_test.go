@@ -993,6 +993,43 @@ func TestAcquireNext(t *testing.T) {
 	})
 }
 
+// TestAcquireNext_PastManyFull: a turn whose backend is full goes on to the next one
+// with room, however far that is, and round where the last one is full.
+func TestAcquireNext_PastManyFull(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 1))
+	w := &ledgerTwin{c: chash.DefaultLoadFactor, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
+	backends := chash.Named(manyNames("b", 200)...)
+	backends[70].Weight = 1 << 20 // so that the others have room for one lease each
+	for i := range backends {
+		backends[i].Weight = max(backends[i].Weight, 1)
+		if i%3 == 1 && i != 70 {
+			backends[i].State = chash.Unhealthy
+		}
+		w.backends[backends[i].Name] = backends[i]
+	}
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		clear(w.loads)
+		w.total, w.turn = 0, 0
+		s := build(backends)
+		var leases []*chash.Lease[string]
+		for i := range 1000 {
+			if i > 300 && random.IntN(4) == 0 {
+				at := random.IntN(len(leases))
+				w.release(leases[at].Value)
+				leases[at].Release()
+				leases = slices.Delete(leases, at, at+1)
+			}
+			want := w.acquire(w.rotation())
+			lease := acquireNext(t, s)
+			if lease.Value != want {
+				t.Fatalf("AcquireNext() number %d = %q, want %q", i, lease.Value, want)
+			}
+			leases = append(leases, lease)
+		}
+		checkLoads(t, s, w.loads)
+	})
+}
+
 func TestAcquire_DoesNotAllocate(t *testing.T) {
 	for _, kind := range structures {
 		for _, c := range allocationCases() {
@@ -1268,8 +1305,8 @@ func TestAcquire_BoundInTheRun(t *testing.T) {
 }
 
 // TestAcquire_WhileAllChanges: with one healthy backend or more at each moment
-// Acquire never fails, whatever changes meanwhile; what it returns was there, and
-// in the end nothing is left in flight.
+// Acquire and AcquireNext never fail, whatever changes meanwhile; what they return
+// was there, and in the end nothing is left in flight.
 func TestAcquire_WhileAllChanges(t *testing.T) {
 	sets := [2][]chash.Backend[string]{
 		chash.Named(manyNames("x", 5)...), chash.Named(manyNames("y", 3)...),
@@ -1281,12 +1318,16 @@ func TestAcquire_WhileAllChanges(t *testing.T) {
 		held := map[int][]*chash.Lease[string]{} // by reader and round, in thousands
 		readWhile(t, func(round int) error {
 			key := fmt.Sprint("key-", round%7)
-			lease, err := s.Acquire(key)
+			call, take := fmt.Sprintf("Acquire(%q)", key), func() (chash.Lease[string], error) { return s.Acquire(key) }
+			if round%3 == 0 {
+				call, take = "AcquireNext()", s.AcquireNext
+			}
+			lease, err := take()
 			if err != nil {
-				return fmt.Errorf("Acquire(%q) = %v, want no error", key, err)
+				return fmt.Errorf("%s = %v, want no error", call, err)
 			}
 			if !strings.HasPrefix(lease.Value, "x") && !strings.HasPrefix(lease.Value, "y") {
-				return fmt.Errorf("Acquire(%q) = %q, want a backend that was there", key, lease.Value)
+				return fmt.Errorf("%s = %q, want a backend that was there", call, lease.Value)
 			}
 			mu.Lock()
 			held[round%11] = append(held[round%11], &lease)
@@ -1317,7 +1358,7 @@ func TestAcquire_WhileAllChanges(t *testing.T) {
 			case 8:
 				err = s.SetValue("y2", fmt.Sprint("y", i))
 			case 9:
-				err = s.SetWeight("y2", 1+uint32(i%5))
+				err = errors.Join(s.SetWeight("y2", 1+uint32(i%5)), s.SetLoadFactor(1.01+float64(i%3)))
 			}
 			if err != nil {
 				t.Error(err)

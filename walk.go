@@ -82,6 +82,20 @@ func (b bitmap) nth(n int) int {
 	return word*64 + bits.TrailingZeros64(rest)
 }
 
+// after returns the next member of the set after one of them, the first after the
+// last.
+func (b bitmap) after(i uint32) uint32 {
+	word := int(i / 64)
+	rest := b[word] &^ (2<<(i%64) - 1)
+	for rest == 0 {
+		if word++; word == len(b) {
+			word = 0
+		}
+		rest = b[word]
+	}
+	return uint32(word*64 + bits.TrailingZeros64(rest))
+}
+
 // rare is the number of owners among which one healthy owner is so rare that the
 // positions of the healthy ones are indexed.
 const rare = 16
