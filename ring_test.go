@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -641,6 +642,52 @@ func TestRing_CandidatesDoesNotAllocate(t *testing.T) {
 
 func TestRing_LookupsOfPointersDoNotAllocate(t *testing.T) {
 	checkPointerAllocations(t, must(newRing(halfOfNodes())))
+}
+
+// TestRing_HashesWhatChanges: a change hashes the points that come and go, or, where
+// more go than stay, those that come and stay; however many are at one position.
+func TestRing_HashesWhatChanges(t *testing.T) {
+	hashes := maps.Clone(clumsy)
+	hashes["xxHash64"] = xxhash.Sum64String
+	for name, hash := range hashes {
+		t.Run(name, func(t *testing.T) {
+			calls := 0
+			counting := func(text string) uint64 {
+				calls++
+				return hash(text)
+			}
+			named := func(names ...string) []chash.Backend[string] {
+				backends := chash.Named(names...)
+				for i := range backends {
+					backends[i].Weight = 2
+				}
+				return backends
+			}
+			s := must(newRing[string](nil, chash.WithReplicas(10), chash.WithHash(counting)))
+			for _, test := range []struct {
+				call   string
+				change func() error
+				points int
+			}{
+				{"Add of five", func() error { return s.Add(named("b", "c", "d", "f", "g")...) }, 100},
+				{"Add of three more", func() error { return s.Add(named("a", "e", "h")...) }, 60},
+				{"Add of a draining one", func() error { return s.Add(backend("i", "", 9, chash.Draining)) }, 0},
+				{"Remove of four of eight", func() error { return s.Remove("a", "c", "e", "g") }, 80},
+				{"SetWeight from 2 to 5", func() error { return s.SetWeight("d", 5) }, 30},
+				{"SetWeight from 5 to 3", func() error { return s.SetWeight("d", 3) }, 20},
+				{"Set", func() error { return s.Set(append(named("a", "b", "d", "e", "h"), backend("f", "", 3, 0))) }, 20 + 10 + 20 + 10},
+				{"Remove of all but one", func() error { return s.Remove("a", "b", "d", "f", "h") }, 20},
+			} {
+				calls = 0
+				require.NoError(t, test.change())
+				if calls != test.points {
+					t.Errorf("points hashed by %s = %d, want %d", test.call, calls, test.points)
+				}
+				fresh := must(newRing(s.Backends(), chash.WithReplicas(10), chash.WithHash(hash)))
+				checkSameOwners(t, s, owners(t, fresh))
+			}
+		})
+	}
 }
 
 // A hash that does not keep to its word gives some mapping, but no panic.
