@@ -82,11 +82,10 @@ func (c *core[T, L]) commit(members []Backend[T]) error {
 }
 
 // Add adds backends: all of them or, on an error, none; of none it does nothing. The
-// errors are
-// ErrEmptyName, ErrInvalidState and ErrBackendExists, and ErrTooManyBackends of
-// a Maglev or ErrRingTooLarge of a Ring. It costs at most one rebuild, during
-// which lookups go on with the state before; other changes wait for it. The slice
-// is copied.
+// errors are ErrEmptyName, ErrInvalidState and ErrBackendExists, and
+// ErrTooManyBackends of a Maglev or ErrRingTooLarge of a Ring. It costs at most one
+// rebuild, during which lookups go on with the state before; other changes wait for
+// it. The slice is copied.
 func (c *core[T, L]) Add(backends ...Backend[T]) error {
 	added, err := batch(backends)
 	if err != nil || len(added) == 0 {
@@ -166,13 +165,12 @@ func (c *core[T, L]) Clear() {
 }
 
 // SetState sets the state of one backend, and does nothing if it has that state.
-// Between Healthy and Unhealthy it costs
-// one bit for each placement to copy, more only where a backend shares its
-// placement or where fewer than one in 16 slots or points are left healthy: then it
-// indexes those, in time of the number of all slots or points. Once Acquire has
-// been called it copies 16 bytes more for each placement. To and from Draining it
-// costs a rebuild. The errors are ErrBackendNotFound and ErrInvalidState, and out
-// of Draining those of Add.
+// Between Healthy and Unhealthy it costs one bit for each placement to copy, more
+// only where a backend shares its placement or where fewer than one in 16 slots or
+// points are left healthy: then it indexes those, in time of the number of all
+// slots or points. Once Acquire has been called it copies 16 bytes more for each
+// placement. To and from Draining it costs a rebuild. The errors are
+// ErrBackendNotFound and ErrInvalidState, and out of Draining those of Add.
 func (c *core[T, L]) SetState(name string, state State) error {
 	if err := state.validate(name); err != nil {
 		return err
@@ -188,9 +186,8 @@ func (c *core[T, L]) SetState(name string, state State) error {
 
 // CompareAndSwapState is SetState if the backend's state is old, and otherwise
 // changes nothing; it reports whether it was old, also where old is the new one. So
-// what a health check found cannot undo a
-// drain that began meanwhile. The errors are those of SetState, ErrInvalidState
-// also for old.
+// what a health check found cannot undo a drain that began meanwhile. The errors are
+// those of SetState, ErrInvalidState also for old; with one it reports false.
 func (c *core[T, L]) CompareAndSwapState(name string, old, state State) (swapped bool, err error) {
 	for _, s := range []State{old, state} {
 		if err := s.validate(name); err != nil {
