@@ -196,18 +196,19 @@ func (q *search) next(v *view) (placement uint32, found bool) {
 
 // SetLoadFactor sets the c of WithLoadFactor; c of 1 and below, infinity and NaN
 // are ErrInvalidLoadFactor. Leases in flight stay, also where they are more than
-// is now allowed. It rebuilds nothing; once Acquire has been called it costs time
-// for each placement.
+// is now allowed. It rebuilds nothing; once Acquire has been called another c costs
+// time for each placement.
 func (c *core[T, L]) SetLoadFactor(factor float64) error {
 	if err := validateLoadFactor(factor); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loadFactor = factor
-	if c.ledger != nil {
-		c.publish(c.current.Load().copy())
+	if c.loadFactor == factor {
+		return nil
 	}
+	c.loadFactor = factor
+	c.publish(c.current.Load().copy())
 	return nil
 }
 

@@ -27,21 +27,12 @@ var logger = grpclog.Component("chashgrpc")
 
 // A builder is one of the two policies.
 type builder struct {
-	name string
-	lay  func(backends, layout) (mapping, error)
+	name       string
+	newMapping func(backends, layout) (mapping, error)
 }
 
 // Name returns the name of the policy.
 func (b builder) Name() string { return b.name }
-
-// newMapping returns a mapping of those backends with that configuration.
-func (b builder) newMapping(all backends, c *config) (mapping, error) {
-	m, err := b.lay(all, c.layout)
-	if err != nil {
-		return nil, err
-	}
-	return m, m.SetLoadFactor(c.loadFactor)
-}
 
 // ParseConfig parses and validates a configuration.
 func (b builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingConfig, error) {
@@ -154,25 +145,21 @@ func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, members map[stri
 			return err
 		}
 	} else {
-		mapping, err := p.kind.newMapping(all, c)
+		mapping, err := p.kind.newMapping(all, c.layout)
 		if err != nil {
 			return err
 		}
-		p.mapping, p.config = mapping, c
+		p.mapping = mapping
 	}
 	p.members, p.endpoints = members, endpoints
 	p.reason = errNoEndpoints
 	return p.configure(c)
 }
 
-// configure makes a configuration of the same layout that of the policy. It was
+// configure makes a configuration of the mapping's layout that of the policy. It was
 // parsed, so that its load factor is a valid one.
 func (p *policy) configure(c *config) error {
-	before := p.config
 	p.config = c
-	if before.loadFactor == c.loadFactor {
-		return nil
-	}
 	return p.mapping.SetLoadFactor(c.loadFactor)
 }
 

@@ -94,7 +94,11 @@ func (b builder) parse(text []byte) (*config, error) {
 		return nil, fmt.Errorf("%w of %s: requestHashHeader %q %w", ErrInvalidConfig, b.name, given.RequestHashHeader, err)
 	}
 	// An empty mapping costs nothing, and checks the rest.
-	if _, err := b.newMapping(nil, c); err != nil {
+	m, err := b.newMapping(nil, c.layout)
+	if err == nil {
+		err = m.SetLoadFactor(c.loadFactor)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.name, err)
 	}
 	return c, nil
