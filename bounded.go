@@ -18,8 +18,9 @@ import (
 //
 // Why a backend has room: suppose that one such Acquire sees every healthy
 // placement p with load(p) >= c*total*weight(p)/healthy, where healthy is the sum
-// of their weights. Then the loads together are at least c*total, which is more
-// than the total since c is, but they are below it. Rounding does not matter:
+// of their weights; these and c are as in the snapshot that it goes by, whatever
+// others go by. Then the loads together are at least c*total, which is more than
+// the total since c is above 1, but they are below it. Rounding does not matter:
 // its error is some total*2^-51, far below the 1 that is missing. What one look
 // after the other sees need not have been so at one moment; but a walk that
 // finds no room where nothing moves is impossible, so that another call must

@@ -23,7 +23,8 @@ type owners struct {
 // none is an owner that is no placement.
 const none = ^uint32(0)
 
-// at returns the owner at position i, or none past the end.
+// at returns the owner at position i. Past the end of slots it is none; past that
+// of a ring's points it is what stands there, and nobody asks.
 //
 // The comparisons serve as bounds checks, as a test for the empty array and as
 // the choice of the form, of which a processor soon predicts the outcome.
