@@ -257,6 +257,49 @@ func TestRace_Flapping(t *testing.T) {
 	})
 }
 
+// TestRace_Swapping: a state that is swapped by several goroutines is had by one of
+// them at a time, and no list that comes meanwhile takes it away.
+func TestRace_Swapping(t *testing.T) {
+	for _, taken := range []chash.State{chash.Unhealthy, chash.Draining} {
+		t.Run(taken.String(), func(t *testing.T) {
+			bothStructures(t, func(t *testing.T, ring bool) {
+				w := newTwin(ring, 251, 0, nil)
+				if ring {
+					w.size = 10
+				}
+				// A long list, since states that are read too early must have time to age.
+				list := chash.Named(append([]string{"swapped"}, manyNames("with-", 200)...)...)
+				s := twins(t, w, list)
+				var having, swaps atomic.Int64
+				readWhile(t, func(int) error {
+					swapped, err := s.CompareAndSwapState("swapped", chash.Healthy, taken)
+					if err != nil || !swapped {
+						return err
+					}
+					swaps.Add(1)
+					if n := having.Add(1); n != 1 {
+						return fmt.Errorf("swapped by %d at once, want 1", n)
+					}
+					if b, _ := s.Backend("swapped"); b.State != taken {
+						return fmt.Errorf("State = %v, want %v until it is swapped back", b.State, taken)
+					}
+					having.Add(-1)
+					swapped, err = s.CompareAndSwapState("swapped", taken, chash.Healthy)
+					if err != nil || !swapped {
+						return fmt.Errorf("CompareAndSwapState back = %t, %v, want true", swapped, err)
+					}
+					return nil
+				}, func(i int) {
+					if err := s.Reconcile(list[:len(list)-i%2]); err != nil {
+						t.Errorf("Reconcile: %v", err)
+					}
+				})
+				require.NotZero(t, swaps.Load())
+			})
+		})
+	}
+}
+
 // TestRace_Writers: several writers with backends of their own change one
 // structure at the same time. None fails, and what is left is as if they had
 // come one after the other.
