@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/chash-go/chash"
@@ -66,13 +67,14 @@ func at(position uint64) chash.Range { return chash.Range{Start: position, End: 
 //     of them the store and those who are asked have it together, as far as the nodes
 //     have had the same views one after the other; else it is outgoing where it is.
 //   - Every key in the store that the node does not hold is outgoing, and so is every
-//     one of which others have become holders and were not yet seen to have it.
-//   - A key whose latest write by this node may not be at all holders is unsent.
+//     one that others hold who were not yet seen to have it, be it that they have
+//     become holders or that a write has failed halfway.
 type backlog struct {
 	incoming []piece
-	outgoing []chash.Range
-	unsent   map[string]version
+	outgoing map[chash.Range]int // how often each was entered: a write may fail while it is handed over
 }
+
+func newBacklog() backlog { return backlog{outgoing: map[chash.Range]int{}} }
 
 // incoming returns what a node gains by a change. Who held it before comes in the
 // order of GetN, and so the last to be pushed out by newcomers is asked first: it
@@ -115,7 +117,19 @@ func (b *backlog) enter(self string, v *view, in []piece, out []chash.Range) {
 		}
 	}
 	b.incoming = in
-	b.outgoing = append(b.outgoing, out...)
+	b.handOver(out...)
+}
+
+// handOver enters what others may lack.
+func (b *backlog) handOver(ranges ...chash.Range) {
+	for _, r := range ranges {
+		b.outgoing[r]++
+	}
+}
+
+// handedOver ends what was outgoing, but for what was entered since.
+func (b *backlog) handedOver(outgoing map[chash.Range]int) {
+	maps.DeleteFunc(b.outgoing, func(r chash.Range, times int) bool { return outgoing[r] == times })
 }
 
 // at returns the incoming piece of a position, narrowed to that.
@@ -178,4 +192,4 @@ func (b *backlog) replace(batch, rest []piece) {
 }
 
 // settled reports whether there is nothing to do.
-func (b *backlog) settled() bool { return len(b.incoming)+len(b.outgoing)+len(b.unsent) == 0 }
+func (b *backlog) settled() bool { return len(b.incoming)+len(b.outgoing) == 0 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -58,7 +59,7 @@ func TestBacklog_Enter(t *testing.T) {
 	for trial := range 20 {
 		copies := 1 + trial%3
 		v := testView(t, copies)
-		var b backlog
+		b := newBacklog()
 		positions := []uint64{0, math.MaxUint64}
 		for range 100 {
 			positions = append(positions, rand.Uint64())
@@ -95,7 +96,7 @@ func TestBacklog_Enter(t *testing.T) {
 					require.Equal(t, at(p), piece.Range)
 					require.ElementsMatch(t, want, piece.open())
 				}
-				require.Equal(t, out[p], slices.ContainsFunc(b.outgoing, func(r chash.Range) bool { return r.Contains(p) }))
+				require.Equal(t, out[p], slices.ContainsFunc(slices.Collect(maps.Keys(b.outgoing)), func(r chash.Range) bool { return r.Contains(p) }))
 			}
 			v = next
 			for i, p := range b.incoming {
@@ -193,4 +194,18 @@ func TestBacklog_Batch(t *testing.T) {
 	require.Empty(t, source)
 	require.Empty(t, batch)
 	require.Len(t, b.incoming, 4, "what is avoided is not over")
+}
+
+// A write that fails while its range is handed over is still to be.
+func TestBacklog_HandedOver(t *testing.T) {
+	t.Parallel()
+	b := newBacklog()
+	b.handOver(at(1), at(2))
+	taken := maps.Clone(b.outgoing)
+	b.handOver(at(2), at(3))
+	require.False(t, b.settled())
+	b.handedOver(taken)
+	require.ElementsMatch(t, []chash.Range{at(2), at(3)}, slices.Collect(maps.Keys(b.outgoing)))
+	b.handedOver(maps.Clone(b.outgoing))
+	require.True(t, b.settled())
 }

@@ -56,8 +56,7 @@ type status struct {
 	Ring     string   `json:"ring"`     // its fingerprint, equal on nodes that agree on who holds what
 	Settled  bool     `json:"settled"`  // everything that this node holds is here, and nothing else
 	Incoming int      `json:"incoming"` // ranges that have not arrived
-	Outgoing int      `json:"outgoing"` // ranges that others were not seen to have
-	Unsent   int      `json:"unsent"`   // writes that may not be at all holders
+	Outgoing int      `json:"outgoing"` // ranges, of single keys too, that others were not seen to have
 	Received int64    `json:"received"` // copies that migration has brought here
 }
 
@@ -70,7 +69,6 @@ func (n *node) status() status {
 		Settled:  n.backlog.settled(),
 		Incoming: len(n.backlog.incoming),
 		Outgoing: len(n.backlog.outgoing),
-		Unsent:   len(n.backlog.unsent),
 		Received: n.received.Load(),
 	}
 	for _, b := range n.view.ring.Backends() {

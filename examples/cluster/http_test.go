@@ -195,7 +195,7 @@ func TestWrite_HolderDoesNotAnswer(t *testing.T) {
 	require.NoError(t, ns[1].server.Close())
 	require.Equal(t, found("old"), get(t, ns[2], key))
 	require.Equal(t, http.StatusServiceUnavailable, send(t, http.MethodPut, ns[0], key, "new", hopsHeader, "1").status)
-	require.Equal(t, 1, ns[0].status().Unsent)
+	require.Equal(t, 1, ns[0].status().Outgoing)
 	require.False(t, ns[0].status().Settled)
 	require.Equal(t, "old", live(ns[1].store, key))
 
@@ -272,4 +272,27 @@ func TestWrite_Concurrent(t *testing.T) {
 	require.True(t, slices.ContainsFunc([]int{0, 1, 2, 3, 4, 5, 6, 7}, func(w int) bool {
 		return got.body == fmt.Sprintf("%d of writer %d", writes-1, w)
 	}), got.body)
+}
+
+// A write that fails only when the key is no longer the node's, and was handed over,
+// leaves nothing to do.
+func TestWrite_FailsAfterHandOver(t *testing.T) {
+	t.Parallel()
+	ns := startAllApart(t, "a", "b", "c")
+	a := ns[0]
+	key := keyOf(t, "a b c:a b", "b c:b c")
+	gate := newGate()
+	a.peers.Transport = gate
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error)
+	go func() { failed <- a.write(ctx, a.current(), key, []byte("v"), false) }()
+	eventually(t, "it asks the other holder", func() bool { return gate.arrived.Load() > 0 })
+	for _, n := range ns {
+		n.tellDraining(t, ns[1:], ns[:1])
+	}
+	eventually(t, "it is handed over", func() bool { return a.status().Settled })
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
+	ns.settle(t)
+	ns.hold(t, map[string]string{key: "v"})
 }

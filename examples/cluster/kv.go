@@ -45,7 +45,7 @@ func (n *node) write(ctx context.Context, v *view, key string, value []byte, del
 	}
 	if err := n.replicate(ctx, v, e); err != nil {
 		n.mu.Lock()
-		n.backlog.unsent[key] = e.Version
+		n.backlog.handOver(at(e.position))
 		n.mu.Unlock()
 		n.wake()
 		return err

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/chash-go/chash"
 )
 
 const (
@@ -150,12 +153,11 @@ func (n *node) readThrough(ctx context.Context, v *view, key string) error {
 	return nil
 }
 
-// handOver sends what the node has to give up, and the writes that may not be at all
-// holders, to the holders that lack them, and then drops what it does not hold. It
-// asks for their versions first, so that nothing is sent to who has it, and nothing
-// dropped that a holder has not got.
+// handOver sends what is outgoing to the holders that lack it, and then drops what the
+// node does not hold. It asks for their versions first, so that nothing is sent to
+// who has it, and nothing dropped that a holder has not got.
 func (n *node) handOver(ctx context.Context, v *view) error {
-	entries := n.toHandOver()
+	outgoing, entries := n.toHandOver()
 	offers := map[string][]entry{}
 	for _, e := range entries {
 		holders := v.holders(e.Key)
@@ -175,26 +177,21 @@ func (n *node) handOver(ctx context.Context, v *view) error {
 			}
 		}
 	}
-	n.handedOver(v, entries)
+	n.handedOver(v, outgoing, entries)
 	return nil
 }
 
-// toHandOver returns the entries of the outgoing ranges and of unsent keys.
-func (n *node) toHandOver() map[string]entry {
+// toHandOver returns what is outgoing, and its entries by key: ranges may overlap.
+func (n *node) toHandOver() (outgoing map[chash.Range]int, entries map[string]entry) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	entries := map[string]entry{}
-	for _, r := range n.backlog.outgoing {
+	entries = map[string]entry{}
+	for r := range n.backlog.outgoing {
 		for _, e := range n.store.scan(r) {
 			entries[e.Key] = e
 		}
 	}
-	for key := range n.backlog.unsent {
-		if e, found := n.store.get(key); found {
-			entries[key] = e
-		}
-	}
-	return entries
+	return maps.Clone(n.backlog.outgoing), entries
 }
 
 // offer sends a holder the entries that it lacks. What it gained has to have
@@ -224,21 +221,18 @@ func (n *node) offer(ctx context.Context, v *view, holder string, entries []entr
 
 // handedOver drops the entries that the node does not hold, and ends that part of
 // the backlog, unless the view has changed: then there may be more to it.
-func (n *node) handedOver(v *view, entries map[string]entry) {
+func (n *node) handedOver(v *view, outgoing map[chash.Range]int, entries map[string]entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.view != v {
 		return
 	}
 	for _, e := range entries {
-		if v, found := n.backlog.unsent[e.Key]; found && v.compare(e.Version) <= 0 {
-			delete(n.backlog.unsent, e.Key)
-		}
 		if !slices.ContainsFunc(v.holders(e.Key), isNode(n.name)) {
 			n.store.drop(e)
 		}
 	}
-	n.backlog.outgoing = nil
+	n.backlog.handedOver(outgoing)
 }
 
 func (n *node) servePull(in pullRequest) (out pullAnswer) {

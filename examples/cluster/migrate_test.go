@@ -122,7 +122,7 @@ func TestChange_WhileHandingOver(t *testing.T) {
 	a.tell(t, a, ns[1]) // which the others are not told, so that a keeps what it has to do
 	outgoing := a.status().Outgoing
 	require.NotZero(t, outgoing)
-	a.handedOver(before, map[string]entry{e.Key: e})
+	a.handedOver(before, a.backlog.outgoing, map[string]entry{e.Key: e})
 	require.Equal(t, outgoing, a.status().Outgoing)
 	require.Equal(t, "v", live(a.store, e.Key))
 }

@@ -127,7 +127,7 @@ func newNode(c config) (*node, error) {
 		bulk:      &http.Client{Transport: c.migration, Timeout: bulkTimeout},
 		woken:     make(chan struct{}, 1),
 		view:      newView(ring, c.copies),
-		backlog:   backlog{unsent: map[string]version{}},
+		backlog:   newBacklog(),
 		interrupt: func() {},
 	}
 	n.server = newServer(n)
