@@ -33,6 +33,7 @@ var errVerdict = errors.New("the demonstration failed")
 func demonstrate(ctx context.Context, keys int, stdout, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, demoLimit)
 	defer cancel()
+	go cancelWithParent(ctx, cancel)
 	ring, err := chash.NewRing[string](nil)
 	if err != nil {
 		return err
@@ -216,6 +217,7 @@ func demoValue(i int) string { return fmt.Sprintf("value %d", i) }
 // load writes all keys, each through one of the nodes in turn.
 func (d *demo) load(ctx context.Context) error {
 	begin := time.Now()
+	fmt.Fprintf(d.stdout, "%d nodes on loopback, %d keys in %d copies each,", len(d.nodes), d.keys, demoCopies)
 	err := d.each(func(i int, url string) error {
 		status, body, err := d.do(ctx, http.MethodPut, url, demoValue(i))
 		if err == nil && status != http.StatusNoContent {
@@ -224,8 +226,7 @@ func (d *demo) load(ctx context.Context) error {
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(d.stdout, "%d nodes on loopback, %d keys in %d copies each, written in %.1f s\n\n",
-			demoNodes, d.keys, demoCopies, time.Since(begin).Seconds())
+		fmt.Fprintf(d.stdout, " written in %.1f s\n\n", time.Since(begin).Seconds())
 	}
 	return err
 }

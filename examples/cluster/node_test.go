@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -162,9 +161,7 @@ func TestRestart_Elsewhere(t *testing.T) {
 func TestStart_Errors(t *testing.T) {
 	t.Parallel()
 	ns := startAllGossiping(t, 2, "a", "b")
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, free.Close())
+	const nobody = "127.0.0.1:1" // no port that the system gives away
 	tests := []struct {
 		name   string
 		change func(c *config)
@@ -172,7 +169,7 @@ func TestStart_Errors(t *testing.T) {
 	}{
 		{"the name is taken", func(c *config) { c.name = "b" }, `"b"`},
 		{"other copies", func(c *config) { c.copies = 3 }, "2 copies"},
-		{"nobody to join", func(c *config) { c.join = []string{free.Addr().String()} }, free.Addr().String()},
+		{"nobody to join", func(c *config) { c.join = []string{nobody} }, nobody},
 		{"HTTP address in use", func(c *config) { c.http = ns[0].http }, ns[0].http},
 		{"gossip address in use", func(c *config) { c.bind = ns[0].bind }, "address already in use"},
 		{"no port", func(c *config) { c.bind = "127.0.0.1:x" }, "127.0.0.1:x"},

@@ -8,7 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"time"
 )
+
+const parentPoll = 100 * time.Millisecond
 
 // A process is a node of the demonstration: this program once more, with flags.
 type process struct {
@@ -49,6 +52,20 @@ func startProcess(ctx context.Context, stderr io.Writer, name, join string) (*pr
 		return nil, fmt.Errorf("%s did not start: %w", name, errors.Join(err, ctx.Err()))
 	}
 	return p, nil
+}
+
+// cancelWithParent calls cancel when what started this process has ended. A go run
+// that is killed cannot tell, and the demonstration would run on without it.
+func cancelWithParent(ctx context.Context, cancel func()) {
+	defer cancel()
+	parent := os.Getppid()
+	for os.Getppid() == parent {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(parentPoll):
+		}
+	}
 }
 
 // kill ends the process with SIGKILL and waits for that.
