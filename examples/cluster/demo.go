@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +17,6 @@ import (
 
 const (
 	demoNodes   = 5
-	demoCopies  = 2
 	demoWorkers = 32              // requests at a time
 	demoLimit   = 3 * time.Minute // for the whole
 	demoPoll    = 10 * time.Millisecond
@@ -30,15 +28,11 @@ var errVerdict = errors.New("the demonstration failed")
 // demonstrate runs five nodes as processes, loads them, kills one, adds another,
 // and prints what became of the keys. The error is errVerdict if one was lost, is
 // not where the ring says, or more was moved than the change of the ring demands.
-func demonstrate(ctx context.Context, keys int, stdout, stderr io.Writer) error {
+func demonstrate(ctx context.Context, keys int, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, demoLimit)
 	defer cancel()
 	go cancelWithParent(ctx, cancel)
-	ring, err := chash.NewRing[string](nil)
-	if err != nil {
-		return err
-	}
-	d := &demo{ring: ring, keys: keys, stdout: stdout, stderr: stderr}
+	d := &demo{keys: keys, stdout: stdout}
 	d.client.Transport = &http.Transport{MaxIdleConnsPerHost: demoWorkers}
 	defer d.close()
 	for i := range demoNodes {
@@ -62,11 +56,11 @@ func demonstrate(ctx context.Context, keys int, stdout, stderr io.Writer) error 
 
 // A demo is a demonstration under way.
 type demo struct {
-	ring           *chash.Ring[string] // which the nodes should have
-	nodes          []*process
-	keys           int
-	client         http.Client
-	stdout, stderr io.Writer
+	nodes  []*process
+	view   *view // which the nodes should have, but for their addresses
+	keys   int
+	client http.Client
+	stdout io.Writer
 }
 
 func (d *demo) close() {
@@ -81,25 +75,39 @@ func (d *demo) add(ctx context.Context, name string) error {
 	if len(d.nodes) > 0 {
 		join = d.nodes[0].gossip
 	}
-	p, err := startProcess(ctx, d.stderr, name, join)
+	p, err := startProcess(ctx, name, join)
 	if err != nil {
 		return err
 	}
 	d.nodes = append(d.nodes, p)
-	return d.ring.Add(chash.Named(name)...)
+	return d.know()
 }
 
 func (d *demo) kill(name string) error {
 	i := slices.IndexFunc(d.nodes, func(p *process) bool { return p.name == name })
 	d.nodes[i].kill()
 	d.nodes = slices.Delete(d.nodes, i, i+1)
-	return d.ring.Remove(name)
+	return d.know()
+}
+
+// know makes the nodes the members.
+func (d *demo) know() error {
+	var members []chash.Backend[peer]
+	for _, p := range d.nodes {
+		members = append(members, chash.Backend[peer]{Name: p.name, Value: peer{name: p.name}})
+	}
+	ring, err := chash.NewRing(members)
+	if err != nil {
+		return err
+	}
+	d.view = newView(ring, defaultCopies)
+	return nil
 }
 
 // change makes a change, waits until the nodes have settled, and prints a line of
 // what it did to the keys.
 func (d *demo) change(ctx context.Context, what string, do func() error) error {
-	ring := d.ring.Clone()
+	view := d.view
 	before, err := d.states(ctx)
 	if err != nil {
 		return err
@@ -113,7 +121,7 @@ func (d *demo) change(ctx context.Context, what string, do func() error) error {
 		return err
 	}
 	took := time.Since(begin)
-	lost, misplaced, fewest, err := d.compare(ctx, ring)
+	lost, misplaced, fewest, err := d.compare(ctx, view)
 	if err != nil {
 		return err
 	}
@@ -123,78 +131,71 @@ func (d *demo) change(ctx context.Context, what string, do func() error) error {
 	}
 	fmt.Fprintf(d.stdout, "%-14s %10d %13d %16d %12.2f s\n", what, lost, moved, fewest, took.Seconds())
 	if lost > 0 || misplaced > 0 || moved > fewest {
-		return fmt.Errorf("%w: %s: %d keys lost, %d not held where the ring says, %d copies moved instead of %d",
+		return fmt.Errorf("%w: %s: %d keys lost, %d copies not where the ring says, %d moved instead of %d",
 			errVerdict, what, lost, misplaced, moved, fewest)
 	}
 	return nil
 }
 
-// compare returns how many keys no node has a copy of, how many are not held by
-// exactly those nodes that the ring says, and how many copies had to move since the
-// ring was another: those whose holder did not hold them then.
-func (d *demo) compare(ctx context.Context, before *chash.Ring[string]) (lost, misplaced, fewest int, err error) {
+// compare returns how many keys no node has a copy of, how many copies are missing
+// or too many by the ring, and how many had to be made since the view was another:
+// those whose holder did not hold them then.
+func (d *demo) compare(ctx context.Context, before *view) (lost, misplaced, fewest int, err error) {
 	held, err := d.census(ctx)
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	for i := range d.keys {
-		was, err := before.GetN(demoKey(i), demoCopies)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		is, err := d.ring.GetN(demoKey(i), demoCopies)
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		for _, name := range is {
-			if !slices.Contains(was, name) {
-				fewest++
-			}
-		}
-		have := held[demoKey(i)]
-		slices.Sort(have)
-		slices.Sort(is)
-		switch {
-		case len(have) == 0:
+		key := demoKey(i)
+		are, should := held[key], d.view.holders(key)
+		if len(are) == 0 {
 			lost++
-		case !slices.Equal(have, is):
-			misplaced++
 		}
+		misplaced += notIn(should, are) + notIn(are, should)
+		fewest += notIn(before.holders(key), should)
 	}
 	return lost, misplaced, fewest, nil
 }
 
+// notIn returns how many of some are not among others.
+func notIn(others, some []peer) (count int) {
+	for _, p := range some {
+		if !slices.Contains(others, p) {
+			count++
+		}
+	}
+	return count
+}
+
 // census returns the nodes that have a copy of each key.
-func (d *demo) census(ctx context.Context) (map[string][]string, error) {
-	held := map[string][]string{}
+func (d *demo) census(ctx context.Context) (map[string][]peer, error) {
+	held := map[string][]peer{}
 	for _, p := range d.nodes {
 		var keys []string
 		if err := d.getJSON(ctx, p.url+"/keys", &keys); err != nil {
 			return nil, err
 		}
 		for _, key := range keys {
-			held[key] = append(held[key], p.name)
+			held[key] = append(held[key], peer{name: p.name})
 		}
 	}
 	return held, nil
 }
 
-// settle waits until all nodes have the ring that they should have and nothing left
+// settle waits until all nodes have the view that they should have and nothing left
 // to do, and returns their states by name.
 func (d *demo) settle(ctx context.Context) (map[string]status, error) {
 	for {
 		states, err := d.states(ctx)
 		settled := err == nil
 		for _, s := range states {
-			settled = settled && s.Settled && s.Ring == ringID(d.ring)
+			settled = settled && s.Settled && s.Ring == d.view.id
 		}
 		if settled {
 			return states, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, demoPoll) {
 			return nil, fmt.Errorf("the nodes have not settled: %w", errors.Join(ctx.Err(), err))
-		case <-time.After(demoPoll):
 		}
 	}
 }
@@ -216,18 +217,16 @@ func demoValue(i int) string { return fmt.Sprintf("value %d", i) }
 
 // load writes all keys, each through one of the nodes in turn.
 func (d *demo) load(ctx context.Context) error {
+	fmt.Fprintf(d.stdout, "%d nodes on loopback, %d keys in %d copies each,", len(d.nodes), d.keys, defaultCopies)
 	begin := time.Now()
-	fmt.Fprintf(d.stdout, "%d nodes on loopback, %d keys in %d copies each,", len(d.nodes), d.keys, demoCopies)
 	err := d.each(func(i int, url string) error {
-		status, body, err := d.do(ctx, http.MethodPut, url, demoValue(i))
+		status, body, err := do(ctx, &d.client, http.MethodPut, url, nil, []byte(demoValue(i)))
 		if err == nil && status != http.StatusNoContent {
 			err = fmt.Errorf("PUT %s: %d %s", url, status, body)
 		}
 		return err
 	})
-	if err == nil {
-		fmt.Fprintf(d.stdout, " written in %.1f s\n\n", time.Since(begin).Seconds())
-	}
+	fmt.Fprintf(d.stdout, " written in %.1f s\n\n", time.Since(begin).Seconds())
 	return err
 }
 
@@ -235,7 +234,7 @@ func (d *demo) load(ctx context.Context) error {
 func (d *demo) readAll(ctx context.Context) error {
 	var right atomic.Int64
 	err := d.each(func(i int, url string) error {
-		status, body, err := d.do(ctx, http.MethodGet, url, "")
+		status, body, err := do(ctx, &d.client, http.MethodGet, url, nil, nil)
 		if err == nil && status == http.StatusOK && string(body) == demoValue(i) {
 			right.Add(1)
 		}
@@ -245,7 +244,7 @@ func (d *demo) readAll(ctx context.Context) error {
 	if wrong := int64(d.keys) - right.Load(); wrong > 0 {
 		return errors.Join(err, fmt.Errorf("%w: %d keys not read back", errVerdict, wrong))
 	}
-	return err
+	return nil
 }
 
 // each calls do with each key's number and its address at one of the nodes, from
@@ -256,7 +255,7 @@ func (d *demo) each(do func(i int, url string) error) error {
 	for w := range demoWorkers {
 		workers.Go(func() {
 			for i := w; i < d.keys && errs[w] == nil; i += demoWorkers {
-				errs[w] = do(i, d.nodes[i%len(d.nodes)].url+"/kv/"+demoKey(i))
+				errs[w] = do(i, d.nodes[i%len(d.nodes)].url+keyPath+demoKey(i))
 			}
 		})
 	}
@@ -265,7 +264,7 @@ func (d *demo) each(do func(i int, url string) error) error {
 }
 
 func (d *demo) getJSON(ctx context.Context, url string, into any) error {
-	status, body, err := d.do(ctx, http.MethodGet, url, "")
+	status, body, err := do(ctx, &d.client, http.MethodGet, url, nil, nil)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("GET %s: %d %s", url, status, body)
 	}
@@ -273,12 +272,4 @@ func (d *demo) getJSON(ctx context.Context, url string, into any) error {
 		return err
 	}
 	return json.Unmarshal(body, into)
-}
-
-func (d *demo) do(ctx context.Context, method, url, value string) (status int, body []byte, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(value)))
-	if err != nil {
-		return 0, nil, err
-	}
-	return do(&d.client, r)
 }

@@ -1,9 +1,8 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -42,14 +41,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // testConfig returns that of a node with ports of its own.
 func testConfig(name string) config {
-	return config{
-		name:      name,
-		bind:      "127.0.0.1:0",
-		http:      "127.0.0.1:0",
-		copies:    2,
-		log:       slog.New(slog.NewTextHandler(io.Discard, nil)),
-		migration: &http.Transport{},
-	}
+	return config{name: name, bind: "127.0.0.1:0", http: "127.0.0.1:0", copies: 2}
 }
 
 // startGossiping starts a node that has joined those that are there.
@@ -68,11 +60,19 @@ func startGossiping(t *testing.T, c config, there ...*node) *node {
 // It answers and migrates like any other.
 func startApart(t *testing.T, c config) *node {
 	t.Helper()
+	return startGated(t, c, nil)
+}
+
+// startGated starts a node that does not gossip, with a gate for its migration.
+func startGated(t *testing.T, c config, g *gate) *node {
+	t.Helper()
 	l, err := net.Listen("tcp", c.http)
 	require.NoError(t, err)
-	c.http = l.Addr().String()
-	n, err := newNode(c)
+	n, err := newNode(c, l.Addr().(*net.TCPAddr))
 	require.NoError(t, err)
+	if g != nil {
+		n.bulk.Transport = g
+	}
 	n.run(l)
 	t.Cleanup(func() { _ = n.stop() })
 	return n
@@ -178,14 +178,11 @@ type reply struct {
 
 // exchange sends one for a key to a node.
 func exchange(method string, n *node, key, value string, header ...string) (reply, error) {
-	req, err := http.NewRequest(method, "http://"+n.http+"/kv/"+url.PathEscape(key), strings.NewReader(value))
-	if err != nil {
-		return reply{}, err
-	}
+	h := http.Header{}
 	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		h.Set(header[i], header[i+1])
 	}
-	status, body, err := do(testClient, req)
+	status, body, err := do(context.Background(), testClient, method, "http://"+n.http+"/kv/"+url.PathEscape(key), h, []byte(value))
 	return reply{status, string(body)}, err
 }
 

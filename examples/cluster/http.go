@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -15,8 +17,6 @@ const (
 	peerTimeout    = time.Second      // for a message that it waits for
 	bulkTimeout    = 10 * time.Second // for a message of migration
 	idleTimeout    = 2 * time.Minute  // of a connection between two requests
-
-	keyPath = "/kv/"
 )
 
 // newServer returns the server of a node:
@@ -26,22 +26,22 @@ const (
 //	GET /keys                    which keys it has a copy of
 //	POST /internal/...           what nodes say to each other
 //
-// All that follows /kv/ is the key. That is no path for a mux, which would clean it.
+// All that follows /kv/ is the key, which a mux would clean like a path.
 func newServer(n *node) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.status()) })
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.keys()) })
 	mux.HandleFunc("POST "+pullPath, handle(n, n.servePull))
 	mux.HandleFunc("POST "+applyPath, handle(n, n.serveApply))
-	keys := func(w http.ResponseWriter, r *http.Request) {
-		if key, found := strings.CutPrefix(r.URL.EscapedPath(), keyPath); found {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if key, found := strings.CutPrefix(r.URL.Path, keyPath); found {
 			n.serveKey(w, r, key)
-			return
+		} else {
+			mux.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	}
 	return &http.Server{
-		Handler:      http.HandlerFunc(keys),
+		Handler:      http.HandlerFunc(handler),
 		ReadTimeout:  bulkTimeout,
 		WriteTimeout: 2 * bulkTimeout, // from the header on, so the reading is a part of it
 		IdleTimeout:  idleTimeout,
@@ -94,13 +94,18 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // fails only if the client has gone
 }
 
-// do sends a request and reads the whole answer.
-func do(client *http.Client, r *http.Request) (status int, body []byte, err error) {
+// do sends a request and reads the whole answer. The header may be nil.
+func do(ctx context.Context, client *http.Client, method, url string, header http.Header, body []byte) (status int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header = header
 	resp, err := client.Do(r)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, body, err
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
 }

@@ -10,7 +10,6 @@ import (
 // What a node answers instead of doing something; whoever asked may ask again.
 var (
 	errNoNode    = errors.New("there is no node")
-	errHops      = errors.New("passed on too often: the nodes do not agree on who holds the key")
 	errOtherView = errors.New("the nodes do not have the same members at the moment")
 	errPending   = errors.New("the range has not arrived yet")
 	errOvertaken = errors.New("another write came first")
@@ -89,15 +88,11 @@ func (n *node) replicateTo(ctx context.Context, v *view, holder string, e entry)
 	if err := n.call(ctx, n.peers, v, holder, applyPath, applyRequest{Entries: []entry{e}}, &out); err != nil {
 		return err
 	}
-	if len(out.Standing) != 1 {
-		return fmt.Errorf("%s answers with %d versions", holder, len(out.Standing))
-	}
-	standing := out.Standing[0]
 	own, _ := n.store.get(e.Key)
-	if standing.compare(e.Version) > 0 && standing.compare(own.Version) > 0 {
+	if out.Latest.compare(e.Version) > 0 && out.Latest.compare(own.Version) > 0 {
 		// A write that this node never saw, say of a holder before that failed halfway.
 		// The next attempt is past it.
-		n.store.observe(standing)
+		n.store.observe(out.Latest)
 		return fmt.Errorf("%w at %s", errOvertaken, holder)
 	}
 	return nil

@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 
@@ -32,6 +36,37 @@ type members struct {
 
 func newMembers(self string, about meta) *members {
 	return &members{self: self, changed: make(chan struct{}, 1), meta: about, known: map[string]meta{}}
+}
+
+// join begins to gossip at an address, with nodes that do so at others, and returns
+// when it knows who is there.
+func (m *members) join(bind string, others []string) (*memberlist.Memberlist, error) {
+	address, err := netip.ParseAddrPort(bind)
+	if err != nil {
+		return nil, fmt.Errorf("gossip at %q: %w", bind, err)
+	}
+	c := memberlist.DefaultLocalConfig()
+	c.Name, c.BindAddr, c.BindPort = m.self, address.Addr().String(), int(address.Port())
+	c.ProbeInterval = 300 * time.Millisecond // so a node that dies is found out within some two seconds
+	c.ProbeTimeout = 150 * time.Millisecond
+	c.SuspicionMult = 4
+	c.RetransmitMult = 4
+	c.GossipInterval = 50 * time.Millisecond
+	c.PushPullInterval = 5 * time.Second
+	c.DeadNodeReclaimTime = time.Millisecond // not 0: a dead node's name may come back at another address
+	c.Delegate, c.Events, c.Conflict = m, m, m
+	c.Logger = slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug)
+	list, err := memberlist.Create(c)
+	if err != nil {
+		return nil, err
+	}
+	if len(others) > 0 {
+		_, err = list.Join(others)
+	}
+	if err = errors.Join(err, m.conflict()); err != nil {
+		return nil, errors.Join(err, list.Shutdown()) // no Leave: the name may be another's
+	}
+	return list, nil
 }
 
 // backends returns the members, this node included, for a ring.

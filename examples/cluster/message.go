@@ -33,7 +33,7 @@ type (
 		Entries   []entry
 		Migration bool // and not a client's write
 	}
-	applyAnswer struct{ Standing []version } // what the keys have then
+	applyAnswer struct{ Latest version } // that any of the keys has then
 )
 
 // call sends a message to another node and reads its answer. Messages are gobs,
@@ -48,12 +48,7 @@ func (n *node) call(ctx context.Context, client *http.Client, v *view, name, pat
 	if err := gob.NewEncoder(&body).Encode(in); err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+to.Value.addr+path, &body)
-	if err != nil {
-		return err
-	}
-	r.Header.Set(ringHeader, v.id)
-	status, answer, err := do(client, r)
+	status, answer, err := do(ctx, client, http.MethodPost, "http://"+to.Value.addr+path, http.Header{ringHeader: {v.id}}, body.Bytes())
 	if err != nil {
 		return err
 	}

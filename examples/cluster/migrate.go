@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -54,7 +55,7 @@ func (n *node) workOff(ctx context.Context) (settled bool) {
 	n.mu.Unlock()
 	n.pull(ctx, v)
 	if err := n.handOver(ctx, v); err != nil {
-		n.log.Debug("not handed over yet", "error", err)
+		slog.Debug("not handed over yet", "error", err)
 	}
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -88,7 +89,7 @@ func (n *node) pull(ctx context.Context, v *view) {
 			return
 		}
 		if err != nil {
-			n.log.Debug("not fetched yet", "source", source, "error", err)
+			slog.Debug("not fetched yet", "source", source, "error", err)
 			failed[source] = true
 			continue
 		}
@@ -250,7 +251,9 @@ func (n *node) servePull(in pullRequest) (out pullAnswer) {
 
 func (n *node) serveApply(in applyRequest) (out applyAnswer) {
 	for _, e := range in.Entries {
-		out.Standing = append(out.Standing, n.store.merge(e))
+		if v := n.store.merge(e); v.compare(out.Latest) > 0 {
+			out.Latest = v
+		}
 	}
 	if in.Migration {
 		n.received.Add(int64(len(in.Entries)))

@@ -23,8 +23,8 @@ func joinHeld(t *testing.T, ns nodes, name string) (nodes, *node, *gate) {
 	t.Helper()
 	g := newGate()
 	c := testConfig(name)
-	c.migration, c.copies = g, ns[0].copies
-	n := startApart(t, c)
+	c.copies = ns[0].copies
+	n := startGated(t, c, g)
 	n.tell(t, ns...) // as at every start, a change that brought others
 	ns = append(slices.Clone(ns), n)
 	ns.know(t, ns...)
@@ -258,9 +258,7 @@ func TestSourceDies_InMidMigration(t *testing.T) {
 			died <- ns[i]
 		})
 	}
-	c := testConfig("d")
-	c.migration = gate
-	d := startApart(t, c)
+	d := startGated(t, testConfig("d"), gate)
 	d.tell(t, ns...)
 	all := append(slices.Clone(ns), d)
 	all.know(t, all...)
@@ -297,11 +295,11 @@ func TestSourceHangs(t *testing.T) {
 	d.tell(t, ns...)
 	others.know(t, all...)
 	key := keyOf(t, "a b c:a b", "a b c d:d a")
-	got := send(t, http.MethodGet, d, key, "", hopsHeader, "1")
+	got := send(t, http.MethodGet, d, key, "", passedOnHeader, "x")
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 
 	others.know(t, others...)
-	require.Equal(t, notFound, send(t, http.MethodGet, d, key, "", hopsHeader, "1"))
+	require.Equal(t, notFound, send(t, http.MethodGet, d, key, "", passedOnHeader, "x"))
 	others.settle(t)
 	others.hold(t, values)
 }
@@ -335,7 +333,7 @@ func TestMessage_OtherView(t *testing.T) {
 	for path, in := range map[string]any{pullPath: pullRequest{}, applyPath: applyRequest{}} {
 		require.ErrorIs(t, a.call(t.Context(), a.peers, a.current(), "b", path, in, new(struct{ X int })), errOtherView)
 	}
-	require.Equal(t, http.StatusServiceUnavailable, send(t, http.MethodPut, a, key, "v", hopsHeader, "1").status)
+	require.Equal(t, http.StatusServiceUnavailable, send(t, http.MethodPut, a, key, "v", passedOnHeader, "x").status)
 	require.Empty(t, live(b.store, key))
 	require.ErrorIs(t, a.call(t.Context(), a.peers, a.current(), "x", pullPath, pullRequest{}, nil), errNoNode)
 	_, err := a.order(t.Context(), newView(a.current().ring, 2), key, nil, false)
@@ -365,9 +363,7 @@ func TestTombstones_Expire(t *testing.T) {
 	// One that has not got everything keeps them: an older copy may be on its way.
 	gate := newGate()
 	gate.release()
-	c := testConfig("d")
-	c.migration = gate
-	d := startApart(t, c)
+	d := startGated(t, testConfig("d"), gate)
 	d.tell(t, ns...)
 	ns = append(slices.Clone(ns), d)
 	d.tell(t, ns...) // and nobody else is told, so that it is refused

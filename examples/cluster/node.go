@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,13 +18,22 @@ import (
 )
 
 const (
-	burst         = 20 * time.Millisecond // for membership events to come together
-	leaveTimeout  = 10 * time.Second      // to hand everything over
-	gossipTimeout = 2 * time.Second       // to be heard by one of the others
+	leaveTimeout  = 10 * time.Second // to hand everything over
+	leavePoll     = 20 * time.Millisecond
+	gossipTimeout = 2 * time.Second // to be heard by one of the others
 )
 
 // A peer is what a ring holds: a node and where it answers.
 type peer struct{ name, addr string }
+
+// A config is what a node is started with.
+type config struct {
+	name   string
+	bind   string   // where it gossips
+	http   string   // where it answers
+	join   []string // where some of the others gossip
+	copies int      // of each key
+}
 
 // A view is the ring of the members that a node knows of. It is immutable: a
 // change of the members is a new view.
@@ -35,10 +43,8 @@ type view struct {
 	id     string // equal on two nodes if they agree on who holds what
 }
 
-func newView(ring *chash.Ring[peer], copies int) *view { return &view{ring, copies, ringID(ring)} }
-
-func ringID(ring interface{ Fingerprint() uint64 }) string {
-	return fmt.Sprintf("%016x", ring.Fingerprint())
+func newView(ring *chash.Ring[peer], copies int) *view {
+	return &view{ring, copies, fmt.Sprintf("%016x", ring.Fingerprint())}
 }
 
 // holders returns the nodes that hold a key, the one that orders its writes first,
@@ -84,8 +90,7 @@ func startNode(c config) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.http = listener.Addr().String()
-	n, err := newNode(c)
+	n, err := newNode(c, listener.Addr().(*net.TCPAddr))
 	if err == nil {
 		err = n.join()
 	}
@@ -94,6 +99,54 @@ func startNode(c config) (*node, error) {
 	}
 	n.run(listener)
 	return n, nil
+}
+
+func newNode(c config, address *net.TCPAddr) (*node, error) {
+	switch {
+	case c.copies < 1:
+		return nil, fmt.Errorf("%d copies of a key", c.copies)
+	case address.IP.IsUnspecified():
+		return nil, fmt.Errorf("the others cannot reach %q", c.http)
+	}
+	ring, err := chash.NewRing[peer](nil)
+	if err != nil {
+		return nil, err
+	}
+	c.http = address.String()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	n := &node{
+		config:    c,
+		store:     newStore(ring.Position),
+		members:   newMembers(c.name, meta{HTTP: c.http, Copies: c.copies}),
+		forward:   &http.Client{Transport: transport, Timeout: forwardTimeout},
+		peers:     &http.Client{Transport: transport, Timeout: peerTimeout},
+		bulk:      &http.Client{Transport: transport, Timeout: bulkTimeout},
+		woken:     make(chan struct{}, 1),
+		view:      newView(ring, c.copies),
+		backlog:   newBacklog(),
+		interrupt: func() {},
+	}
+	n.server = newServer(n)
+	return n, nil
+}
+
+// join begins to gossip, and makes the members a view as a change that brought this
+// node: what it holds, it gains from those who held it without this node.
+func (n *node) join() (err error) {
+	if n.gossip, err = n.members.join(n.bind, n.config.join); err != nil {
+		return err
+	}
+	n.bind = n.gossip.LocalNode().Address()
+	all := n.members.backends()
+	others := slices.DeleteFunc(slices.Clone(all), func(b chash.Backend[peer]) bool { return b.Name == n.name })
+	err = n.change(others)
+	if err == nil {
+		err = n.change(all)
+	}
+	if err != nil {
+		return errors.Join(err, n.gossip.Shutdown())
+	}
+	return nil
 }
 
 // run answers requests, follows the members and migrates until stop.
@@ -106,93 +159,13 @@ func (n *node) run(listener net.Listener) {
 		cancel()
 		err := n.server.Close()
 		n.running.Wait()
-		n.peers.CloseIdleConnections()
-		n.bulk.CloseIdleConnections()
+		n.peers.CloseIdleConnections() // which are those of all three clients
 		return err
 	}
 }
 
-func newNode(c config) (*node, error) {
-	ring, err := chash.NewRing[peer](nil)
-	if err != nil {
-		return nil, err
-	}
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
-	n := &node{
-		config:    c,
-		store:     newStore(ring.Position),
-		members:   newMembers(c.name, meta{HTTP: c.http, Copies: c.copies}),
-		forward:   &http.Client{Transport: transport, Timeout: forwardTimeout},
-		peers:     &http.Client{Transport: transport, Timeout: peerTimeout},
-		bulk:      &http.Client{Transport: c.migration, Timeout: bulkTimeout},
-		woken:     make(chan struct{}, 1),
-		view:      newView(ring, c.copies),
-		backlog:   newBacklog(),
-		interrupt: func() {},
-	}
-	n.server = newServer(n)
-	return n, nil
-}
-
-// join begins to gossip and makes the members that are known after that the view.
-func (n *node) join() error {
-	g, err := gossipConfig(n.config, n.members)
-	if err != nil {
-		return err
-	}
-	if n.gossip, err = memberlist.Create(g); err != nil {
-		return err
-	}
-	n.bind = net.JoinHostPort(g.BindAddr, strconv.Itoa(g.BindPort)) // Create has set the port
-	if len(n.config.join) > 0 {
-		_, err = n.gossip.Join(n.config.join)
-	}
-	if err = errors.Join(err, n.members.conflict()); err == nil {
-		err = n.firstView()
-	}
-	if err != nil {
-		return errors.Join(err, n.gossip.Shutdown()) // no Leave: the name may be another's
-	}
-	return nil
-}
-
-// gossipConfig returns a configuration for a fast local network: a node that dies
-// is found out within some two seconds.
-func gossipConfig(c config, m *members) (*memberlist.Config, error) {
-	host, port, err := net.SplitHostPort(c.bind)
-	if err != nil {
-		return nil, err
-	}
-	g := memberlist.DefaultLocalConfig()
-	if g.BindPort, err = strconv.Atoi(port); err != nil {
-		return nil, fmt.Errorf("port of %q: %w", c.bind, err)
-	}
-	g.Name = c.name
-	g.BindAddr, g.AdvertiseAddr, g.AdvertisePort = host, host, g.BindPort
-	g.ProbeInterval = 300 * time.Millisecond
-	g.ProbeTimeout = 150 * time.Millisecond
-	g.SuspicionMult = 4
-	g.GossipInterval = 50 * time.Millisecond
-	g.RetransmitMult = 4
-	g.PushPullInterval = 5 * time.Second
-	g.DeadNodeReclaimTime = time.Millisecond // not 0: a dead node's name may come back at another address
-	g.Delegate, g.Events, g.Conflict = m, m, m
-	g.Logger = slog.NewLogLogger(c.log.Handler(), slog.LevelDebug)
-	return g, nil
-}
-
-// firstView makes the members the view, as a change that brought this node: what it
-// holds, it gains from those who held it without this node.
-func (n *node) firstView() error {
-	all := n.members.backends()
-	others := slices.DeleteFunc(slices.Clone(all), func(b chash.Backend[peer]) bool { return b.Name == n.name })
-	if err := n.change(others); err != nil {
-		return err
-	}
-	return n.change(all)
-}
-
-// follow applies membership events in one goroutine, a burst of them as one change.
+// follow applies membership events in one goroutine; those that come while it does
+// are one change.
 func (n *node) follow(ctx context.Context) {
 	for {
 		select {
@@ -200,13 +173,8 @@ func (n *node) follow(ctx context.Context) {
 			return
 		case <-n.members.changed:
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(burst):
-		}
 		if err := n.change(n.members.backends()); err != nil {
-			n.log.Error("the members stay as they were", "error", err)
+			slog.Error("the members stay as they were", "error", err)
 		}
 	}
 }
@@ -228,7 +196,6 @@ func (n *node) change(members []chash.Backend[peer]) error {
 	}
 	after := newView(ring, n.copies)
 	in, out := incoming(n.name, after, diff), outgoing(n.name, after, diff)
-	n.log.Info("members changed", "members", ring.Len(), "moved", diff.Moved, "gained", len(in), "to hand over", len(out))
 	n.mu.Lock()
 	n.view = after
 	n.backlog.enter(n.name, after, in, out)
@@ -252,29 +219,22 @@ func (n *node) leave() error {
 	defer cancel()
 	n.members.drain()
 	// What was not heard in time is gossiped on, and a death found out without gossip.
-	said := n.gossip.UpdateNode(gossipTimeout)
-	err := n.waitEmpty(ctx)
-	said = errors.Join(said, n.gossip.Leave(gossipTimeout))
-	n.log.Info("left", "not heard", said)
+	_ = n.gossip.UpdateNode(gossipTimeout)
+	var err error
+	for err == nil && !n.empty() {
+		if !pause(ctx, leavePoll) {
+			err = fmt.Errorf("left with %d ranges not handed over: %w", n.status().Outgoing, ctx.Err())
+		}
+	}
+	_ = n.gossip.Leave(gossipTimeout)
 	return errors.Join(err, n.server.Shutdown(ctx))
 }
 
-// waitEmpty waits until the node, which is draining, has handed over everything or
+// empty reports whether the node, which is draining, has handed over everything or
 // there is nobody left to take it.
-func (n *node) waitEmpty(ctx context.Context) error {
-	tick := time.NewTicker(burst)
-	defer tick.Stop()
-	for {
-		s := n.status()
-		if s.Draining && (s.Settled || len(n.current().holders("")) == 0) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("left with %d ranges not handed over: %w", s.Outgoing, ctx.Err())
-		case <-tick.C:
-		}
-	}
+func (n *node) empty() bool {
+	s := n.status()
+	return s.Draining && (s.Settled || len(n.current().holders("")) == 0)
 }
 
 // close ends the node at once, for the others as if it had died.
