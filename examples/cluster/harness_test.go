@@ -27,8 +27,9 @@ const asProgram = "CLUSTER_TEST_AS_PROGRAM"
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
+		return
 	}
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // patience bounds what a test waits for.

@@ -46,7 +46,6 @@ func (n *node) write(ctx context.Context, v *view, key string, value []byte, del
 		n.mu.Lock()
 		n.backlog.handOver(at(e.position))
 		n.mu.Unlock()
-		n.wake()
 		return err
 	}
 	return nil

@@ -29,7 +29,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "cluster:", err)
 		os.Exit(1)
 	}
-	os.Exit(0)
 }
 
 // run is the program.

@@ -14,39 +14,21 @@ import (
 )
 
 const (
-	retryPause    = 50 * time.Millisecond // before what did not succeed is tried again
-	tombstoneLife = time.Minute           // from a delete on
-	bulkRanges    = 64                    // in one request
-	bulkKeys      = 256                   // in one request
+	migrationPause = 20 * time.Millisecond // between two looks at the backlog
+	bulkRanges     = 64                    // in one request
+	bulkKeys       = 256                   // in one request
 )
 
-// wake makes migrate look at the backlog.
-func (n *node) wake() {
-	select {
-	case n.woken <- struct{}{}:
-	default:
-	}
-}
-
-// migrate works off the backlog until ctx is done.
+// migrate works off the backlog until ctx is done. Not everything succeeds at once:
+// a node refuses while its view is another.
 func (n *node) migrate(ctx context.Context) {
-	for {
-		pause := retryPause
-		if n.workOff(ctx) {
-			pause = time.Second // for tombstones
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.woken:
-		case <-time.After(pause):
-		}
+	for pause(ctx, migrationPause) {
+		n.workOff(ctx)
 	}
 }
 
-// workOff does what it can of the backlog and reports whether nothing is left. Not
-// everything succeeds at once: a node refuses while its view is another.
-func (n *node) workOff(ctx context.Context) (settled bool) {
+// workOff does what it can of the backlog, until the view changes.
+func (n *node) workOff(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	n.mu.Lock()
@@ -57,14 +39,6 @@ func (n *node) workOff(ctx context.Context) (settled bool) {
 	if err := n.handOver(ctx, v); err != nil {
 		slog.Debug("not handed over yet", "error", err)
 	}
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if !n.backlog.settled() {
-		return false
-	}
-	// Nothing that could bring a deleted key back is under way here.
-	n.store.expire(time.Now().Add(-tombstoneLife))
-	return true
 }
 
 // pull fetches what is incoming from the sources, a batch at a time. If one fails,

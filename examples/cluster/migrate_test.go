@@ -342,38 +342,6 @@ func TestMessage_OtherView(t *testing.T) {
 	require.ErrorIs(t, err, errOtherView)
 }
 
-// A node without anything to do forgets the tombstones of long ago.
-func TestTombstones_Expire(t *testing.T) {
-	t.Parallel()
-	ns := startAllApart(t, "a", "b", "c")
-	key := keyOf(t, "a b c:a b")
-	long := time.Now().Add(-2 * tombstoneLife).UnixNano()
-	for _, n := range ns[:2] {
-		n.store.merge(entry{Key: key, Deleted: true, Version: version{long, "a"}})
-	}
-	require.Equal(t, http.StatusNoContent, send(t, http.MethodDelete, ns[0], "k", "").status)
-	for _, n := range ns[:2] {
-		n.wake()
-		eventually(t, "the tombstone goes", func() bool { _, found := n.store.get(key); return !found })
-	}
-	holder := ns.named(t, ns[0].current().holders("k")[0].name)
-	_, found := holder.store.get("k")
-	require.True(t, found, "the tombstone of just now stays")
-
-	// One that has not got everything keeps them: an older copy may be on its way.
-	gate := newGate()
-	gate.release()
-	d := startGated(t, testConfig("d"), gate)
-	d.tell(t, ns...)
-	ns = append(slices.Clone(ns), d)
-	d.tell(t, ns...) // and nobody else is told, so that it is refused
-	d.store.merge(entry{Key: key, Deleted: true, Version: version{long, "a"}})
-	passed := gate.passed.Load()
-	eventually(t, "it asks again and again", func() bool { return gate.passed.Load() > passed+5 })
-	_, found = d.store.get(key)
-	require.True(t, found)
-}
-
 // Members come and go faster than data moves, every node hears of it in its own time
 // and misses some of it, and clients write all the while: nothing acknowledged is
 // lost, and nothing deleted comes back.

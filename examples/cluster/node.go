@@ -71,7 +71,6 @@ type node struct {
 	forward  *http.Client   // for the requests of clients
 	peers    *http.Client   // for what these wait for
 	bulk     *http.Client   // for migration
-	woken    chan struct{}  // there may be something to migrate
 	received atomic.Int64   // entries that migration brought here
 	stop     func() error   // set by run
 	running  sync.WaitGroup // what that runs in the background
@@ -121,7 +120,6 @@ func newNode(c config, address *net.TCPAddr) (*node, error) {
 		forward:   &http.Client{Transport: transport, Timeout: forwardTimeout},
 		peers:     &http.Client{Transport: transport, Timeout: peerTimeout},
 		bulk:      &http.Client{Transport: transport, Timeout: bulkTimeout},
-		woken:     make(chan struct{}, 1),
 		view:      newView(ring, c.copies),
 		backlog:   newBacklog(),
 		interrupt: func() {},
@@ -201,7 +199,6 @@ func (n *node) change(members []chash.Backend[peer]) error {
 	n.backlog.enter(n.name, after, in, out)
 	n.interrupt()
 	n.mu.Unlock()
-	n.wake()
 	return nil
 }
 

@@ -119,12 +119,3 @@ func (s *store) drop(e entry) {
 		delete(shard, e.Key)
 	}
 }
-
-// expire forgets the tombstones of deletes before a time.
-func (s *store) expire(before time.Time) {
-	for _, e := range s.scan(chash.Range{}) {
-		if e.Deleted && e.Version.Time < before.UnixNano() {
-			s.drop(e)
-		}
-	}
-}

@@ -71,17 +71,6 @@ func TestStore_TombstoneKeepsKeyDeleted(t *testing.T) {
 	require.Positive(t, deleted.Version.compare(written.Version))
 	require.Equal(t, deleted.Version, s.merge(written))
 	require.Empty(t, live(s, "k"))
-
-	s.expire(time.Unix(0, deleted.Version.Time))
-	_, found := s.get("k")
-	require.True(t, found, "the tombstone went before its time")
-	s.expire(time.Unix(0, deleted.Version.Time+1))
-	_, found = s.get("k")
-	require.False(t, found, "the tombstone is still there after its time")
-
-	s.merge(written)
-	s.expire(time.Unix(0, math.MaxInt64))
-	require.Equal(t, "v", live(s, "k"), "only tombstones expire")
 }
 
 // A write is past all that was seen, even from a node whose clock is far ahead.
