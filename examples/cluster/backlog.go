@@ -17,19 +17,12 @@ type piece struct {
 	asked   []string // those of them that were
 }
 
-// next returns the first member that is still to be asked, but for some.
-func (p piece) next(v *view, avoid map[string]bool) (source string, found bool) {
-	for _, s := range p.open() {
-		if _, member := v.ring.Backend(s); member && !avoid[s] {
-			return s, true
-		}
-	}
-	return "", false
-}
-
-// open returns the sources that were not asked.
-func (p piece) open() []string {
-	return slices.DeleteFunc(slices.Clone(p.Sources), func(s string) bool { return slices.Contains(p.asked, s) })
+// open returns the sources that are members and were not asked.
+func (p piece) open(v *view) []string {
+	return slices.DeleteFunc(slices.Clone(p.Sources), func(s string) bool {
+		_, member := v.ring.Backend(s)
+		return !member || slices.Contains(p.asked, s)
+	})
 }
 
 // rest returns what is left of a piece after a source was asked that said which
@@ -74,73 +67,72 @@ type backlog struct {
 	outgoing map[chash.Range]int // how often each was entered: a write may fail while it is handed over
 }
 
-func newBacklog() backlog { return backlog{outgoing: map[chash.Range]int{}} }
-
-// incoming returns what a node gains by a change. Who held it before comes in the
-// order of GetN, and so the last to be pushed out by newcomers is asked first: it
-// most likely holds it still.
-func incoming(self string, v *view, diff chash.RingDiff) (gains []piece) {
+// newBacklog returns what a node has to do after a change. It takes time for each
+// point of both rings, for each node.
+//
+// Who held what it gains comes in the order of GetN, and so the last to be pushed out
+// by newcomers is asked first: it most likely holds it still. Outgoing is what it
+// loses, and what others gain of that which it held and may go on to hold. They fetch
+// it by themselves; but one that has missed the view by which a write was
+// acknowledged, as when nodes come and go faster than it hears of them, does not know
+// of it.
+func newBacklog(self string, v *view, diff chash.RingDiff) backlog {
+	b := backlog{outgoing: map[chash.Range]int{}}
 	for r, sources := range diff.Gains(self, v.copies) {
-		gains = append(gains, piece{r, sources, []string{self}})
+		b.incoming = append(b.incoming, piece{r, sources, []string{self}})
 	}
-	return gains
-}
-
-// outgoing returns what a node has to hand over after a change: what it loses, and
-// what others gain of that which it held and may go on to hold. They fetch it by
-// themselves; but one that has missed the view by which a write was acknowledged, as
-// when nodes come and go faster than it hears of them, does not know of it. It takes
-// time for each point of both rings, for each node.
-func outgoing(self string, v *view, diff chash.RingDiff) (ranges []chash.Range) {
 	for r := range diff.Losses(self, v.copies) {
-		ranges = append(ranges, r)
+		b.handOver(r)
 	}
 	for _, other := range v.ring.Backends() {
 		for r, before := range diff.Gains(other.Name, v.copies) {
 			if slices.Contains(before, self) {
-				ranges = append(ranges, r)
+				b.handOver(r)
 			}
 		}
 	}
-	return ranges
+	return b
 }
 
-// enter takes in what a change to a view brings. What earlier ones brought goes on,
-// as far as the node still holds it: so a diff is always from the view before, and
-// changes may follow each other at any speed.
-func (b *backlog) enter(self string, v *view, in []piece, out []chash.Range) {
+// goOn takes in what was to do before the change, as far as the node still holds it:
+// so a diff is always from the view before, and changes may follow each other at any
+// speed.
+func (b *backlog) goOn(self string, v *view, before backlog) {
 	for held := range v.ring.RangesN(self, v.copies) {
-		for _, p := range b.incoming {
+		for _, p := range before.incoming {
 			if r, ok := overlap(held, p.Range); ok {
-				in = append(in, piece{r, p.Sources, p.asked})
+				b.incoming = append(b.incoming, piece{r, p.Sources, p.asked})
 			}
 		}
 	}
-	b.incoming = in
-	b.handOver(out...)
-}
-
-// handOver enters what others may lack.
-func (b *backlog) handOver(ranges ...chash.Range) {
-	for _, r := range ranges {
-		b.outgoing[r]++
+	for r := range before.outgoing {
+		b.handOver(r)
 	}
 }
+
+// handOver enters a range that others may lack.
+func (b *backlog) handOver(r chash.Range) { b.outgoing[r]++ }
 
 // handedOver ends what was outgoing, but for what was entered since.
 func (b *backlog) handedOver(outgoing map[chash.Range]int) {
 	maps.DeleteFunc(b.outgoing, func(r chash.Range, times int) bool { return outgoing[r] == times })
 }
 
-// at returns the incoming piece of a position, narrowed to that.
+// at returns the incoming piece that has a position.
 func (b *backlog) at(position uint64) (piece, bool) {
-	for _, p := range b.incoming {
-		if p.Contains(position) {
-			p.Range = at(position)
-			return p, true
-		}
+	i := slices.IndexFunc(b.incoming, func(p piece) bool { return p.Contains(position) })
+	if i < 0 {
+		return piece{}, false
 	}
-	return piece{}, false
+	return b.incoming[i], true
+}
+
+// replace puts what is left of an incoming piece in its place, if it still has one.
+func (b *backlog) replace(p piece, rest []piece) {
+	i := slices.IndexFunc(b.incoming, func(q piece) bool { return q.Range == p.Range })
+	if i >= 0 {
+		b.incoming = slices.Replace(b.incoming, i, i+1, rest...)
+	}
 }
 
 // missing returns the parts of ranges of which the node may not have everything:
@@ -159,36 +151,9 @@ func (b *backlog) missing(self string, v *view, ranges []chash.Range) (parts []p
 		}
 	}
 	for _, p := range b.incoming {
-		add(p.Range, p.open())
+		add(p.Range, p.open(v))
 	}
 	return parts
-}
-
-// batch returns incoming pieces whose next source, but for some to be avoided, is the
-// same, at most size of them, and that source. It ends those pieces about which
-// nobody is left to be asked.
-func (b *backlog) batch(v *view, size int, avoid map[string]bool) (source string, batch []piece) {
-	b.incoming = slices.DeleteFunc(b.incoming, func(p piece) bool {
-		s, found := p.next(v, avoid)
-		if found && (source == "" || s == source) && len(batch) < size {
-			source, batch = s, append(batch, p)
-		}
-		if found {
-			return false
-		}
-		_, avoided := p.next(v, nil)
-		return !avoided
-	})
-	return source, batch
-}
-
-// replace puts what is left of some incoming pieces in their place.
-func (b *backlog) replace(batch, rest []piece) {
-	done := map[chash.Range]bool{}
-	for _, p := range batch {
-		done[p.Range] = true
-	}
-	b.incoming = append(slices.DeleteFunc(b.incoming, func(p piece) bool { return done[p.Range] }), rest...)
 }
 
 // settled reports whether there is nothing to do.

@@ -53,13 +53,13 @@ func TestOverlap(t *testing.T) {
 
 // What a backlog says of a position, after any changes, is what the changes one by
 // one say of it.
-func TestBacklog_Enter(t *testing.T) {
+func TestBacklog_GoesOn(t *testing.T) {
 	t.Parallel()
 	const self = "a"
 	for trial := range 20 {
 		copies := 1 + trial%3
 		v := testView(t, copies)
-		b := newBacklog()
+		var b backlog
 		positions := []uint64{0, math.MaxUint64}
 		for range 100 {
 			positions = append(positions, rand.Uint64())
@@ -76,7 +76,9 @@ func TestBacklog_Enter(t *testing.T) {
 			next := testView(t, copies, names...)
 			diff, err := v.ring.Diff(next.ring)
 			require.NoError(t, err)
-			b.enter(self, next, incoming(self, next, diff), outgoing(self, next, diff))
+			after := newBacklog(self, next, diff)
+			after.goOn(self, next, b)
+			b = after
 			for _, p := range positions {
 				before, after := heldBy(v, p), heldBy(next, p)
 				had, has := slices.Contains(before, self), slices.Contains(after, self)
@@ -93,8 +95,7 @@ func TestBacklog_Enter(t *testing.T) {
 				want, wantIn := sources[p]
 				require.Equal(t, wantIn, in, "position %d", p)
 				if in {
-					require.Equal(t, at(p), piece.Range)
-					require.ElementsMatch(t, want, piece.open())
+					require.ElementsMatch(t, want, piece.Sources)
 				}
 				require.Equal(t, out[p], slices.ContainsFunc(slices.Collect(maps.Keys(b.outgoing)), func(r chash.Range) bool { return r.Contains(p) }))
 			}
@@ -134,8 +135,8 @@ func TestBacklog_Missing(t *testing.T) {
 	require.Empty(t, b.missing("a", v, []chash.Range{held}), "what is held and not incoming")
 	require.Equal(t, []piece{{Range: other, Sources: heldBy(v, other.Start)}}, b.missing("a", v, []chash.Range{other}))
 	half := chash.Range{Start: held.Start, End: held.Start + held.Size().Lo/2}
-	b.incoming = []piece{{half, []string{"x", "y"}, []string{"a", "x"}}}
-	require.Equal(t, []piece{{Range: half, Sources: []string{"y"}}}, b.missing("a", v, []chash.Range{held}))
+	b.incoming = []piece{{half, []string{"gone", "b", "c"}, []string{"a", "b"}}}
+	require.Equal(t, []piece{{Range: half, Sources: []string{"c"}}}, b.missing("a", v, []chash.Range{held}))
 }
 
 // All sources are asked until one has everything or nobody is left, those that the
@@ -144,12 +145,7 @@ func TestPiece_Sources(t *testing.T) {
 	t.Parallel()
 	v := testView(t, 2, "a", "b", "c", "d")
 	p := piece{chash.Range{}, []string{"gone", "b", "c"}, []string{"a"}}
-	source, found := p.next(v, nil)
-	require.True(t, found)
-	require.Equal(t, "b", source)
-	source, found = p.next(v, map[string]bool{"b": true})
-	require.True(t, found)
-	require.Equal(t, "c", source)
+	require.Equal(t, []string{"b", "c"}, p.open(v))
 	require.Empty(t, p.rest("b", nil), "b had everything")
 
 	parts := p.rest("b", []piece{
@@ -158,51 +154,41 @@ func TestPiece_Sources(t *testing.T) {
 	})
 	require.Equal(t, []chash.Range{{Start: 10, End: 20}, {Start: 30, End: 40}}, []chash.Range{parts[0].Range, parts[1].Range})
 	var asked []string
-	for q := parts[0]; ; {
-		source, found := q.next(v, nil)
-		if !found {
-			break
-		}
+	for q := parts[0]; len(q.open(v)) > 0; {
+		source := q.open(v)[0]
 		asked = append(asked, source)
 		q = q.rest(source, []piece{{Range: q.Range, Sources: []string{"a", "b", "c", "d"}}})[0]
 	}
 	require.Equal(t, []string{"c", "d"}, asked)
 }
 
-func TestBacklog_Batch(t *testing.T) {
+// What is left of a piece takes its place, and one that is over meanwhile has none.
+func TestBacklog_Replace(t *testing.T) {
 	t.Parallel()
-	v := testView(t, 2, "a", "b", "c")
-	pieces := func(sources ...string) (all []piece) {
-		for i, s := range sources {
-			all = append(all, piece{at(uint64(i)), []string{s, "c"}, []string{"a"}})
-		}
-		return all
-	}
-	b := backlog{incoming: pieces("b", "c", "b", "b", "gone")}
-	b.incoming = append(b.incoming, piece{at(9), []string{"gone", "a"}, []string{"a"}})
-	source, batch := b.batch(v, 2, nil)
-	require.Equal(t, "b", source)
-	require.Equal(t, []chash.Range{at(0), at(2)}, []chash.Range{batch[0].Range, batch[1].Range})
-	require.Len(t, b.incoming, 5, "nobody can be asked about one, which is over")
-
-	b.replace(batch, []piece{{at(0), []string{"b", "c"}, []string{"a", "b"}}})
+	of := func(start, end uint64) piece { return piece{Range: chash.Range{Start: start, End: end}} }
+	b := backlog{incoming: []piece{of(0, 10), of(10, 20), of(20, 30)}}
+	b.replace(of(10, 20), []piece{of(11, 12), of(15, 20)})
+	require.Equal(t, []piece{of(0, 10), of(11, 12), of(15, 20), of(20, 30)}, b.incoming)
+	b.replace(of(10, 20), []piece{of(13, 14)})
 	require.Len(t, b.incoming, 4)
-	source, batch = b.batch(v, 9, map[string]bool{"b": true})
-	require.Equal(t, "c", source)
-	require.Len(t, batch, 4, "while b is avoided, c is asked")
-	source, batch = b.batch(v, 9, map[string]bool{"b": true, "c": true})
-	require.Empty(t, source)
-	require.Empty(t, batch)
-	require.Len(t, b.incoming, 4, "what is avoided is not over")
+	_, found := b.at(12)
+	require.False(t, found)
+	p, found := b.at(19)
+	require.True(t, found)
+	require.Equal(t, of(15, 20), p)
+	b.replace(p, nil)
+	require.Len(t, b.incoming, 3)
 }
 
 // A write that fails while its range is handed over is still to be.
 func TestBacklog_HandedOver(t *testing.T) {
 	t.Parallel()
-	b := newBacklog()
-	b.handOver(at(1), at(2))
+	b := backlog{outgoing: map[chash.Range]int{}}
+	b.handOver(at(1))
+	b.handOver(at(2))
 	taken := maps.Clone(b.outgoing)
-	b.handOver(at(2), at(3))
+	b.handOver(at(2))
+	b.handOver(at(3))
 	require.False(t, b.settled())
 	b.handedOver(taken)
 	require.ElementsMatch(t, []chash.Range{at(2), at(3)}, slices.Collect(maps.Keys(b.outgoing)))

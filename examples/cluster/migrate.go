@@ -15,7 +15,6 @@ import (
 
 const (
 	migrationPause = 20 * time.Millisecond // between two looks at the backlog
-	bulkRanges     = 64                    // in one request
 	bulkKeys       = 256                   // in one request
 )
 
@@ -35,96 +34,82 @@ func (n *node) workOff(ctx context.Context) {
 	v := n.view
 	n.interrupt = cancel
 	n.mu.Unlock()
-	n.pull(ctx, v)
-	if err := n.handOver(ctx, v); err != nil {
-		slog.Debug("not handed over yet", "error", err)
+	if err := errors.Join(n.pull(ctx, v), n.handOver(ctx, v)); err != nil {
+		slog.Debug("not everything is where it should be yet", "error", err)
 	}
 }
 
-// pull fetches what is incoming from the sources, a batch at a time. If one fails,
-// the others are asked instead of it. If one has another view it is only a matter of
-// time: it is waited for, since another source might not have everything, and what
-// that has would come twice.
-func (n *node) pull(ctx context.Context, v *view) {
-	failed := map[string]bool{}
-	for ctx.Err() == nil {
-		n.mu.Lock()
-		if n.view != v {
-			n.mu.Unlock()
-			return
-		}
-		source, batch := n.backlog.batch(v, bulkRanges, failed)
-		n.mu.Unlock()
-		if len(batch) == 0 {
-			return
-		}
-		rest, err := n.ask(ctx, n.bulk, v, source, batch)
-		if errors.Is(err, errOtherView) {
-			return
-		}
-		if err != nil {
-			slog.Debug("not fetched yet", "source", source, "error", err)
-			failed[source] = true
-			continue
-		}
-		n.mu.Lock()
-		if n.view == v {
-			n.backlog.replace(batch, rest)
-		}
-		n.mu.Unlock()
-	}
-}
-
-// ask fetches pieces from a source and returns what is left to be asked of others.
-func (n *node) ask(ctx context.Context, client *http.Client, v *view, source string, pieces []piece) (rest []piece, err error) {
-	var in pullRequest
-	for _, p := range pieces {
-		in.Ranges = append(in.Ranges, p.Range)
-	}
-	var out pullAnswer
-	if err := n.call(ctx, client, v, source, pullPath, in, &out); err != nil {
-		return nil, err
-	}
+// pull fetches what is incoming.
+func (n *node) pull(ctx context.Context, v *view) (err error) {
 	n.mu.RLock()
-	defer n.mu.RUnlock()
-	if n.view != v {
-		return nil, errOtherView // the pieces may no longer be this node's to hold
+	incoming := slices.Clone(n.backlog.incoming)
+	n.mu.RUnlock()
+	failed := map[string]error{}
+	for _, p := range incoming {
+		if err = n.fetch(ctx, n.bulk, v, p.Start, failed); errors.Is(err, errOtherView) {
+			break
+		}
 	}
-	for _, e := range out.Entries {
-		n.store.merge(e)
-	}
-	n.received.Add(int64(len(out.Entries)))
-	for _, p := range pieces {
-		rest = append(rest, p.rest(source, out.Missing)...)
-	}
-	return rest, nil
+	return err
 }
 
 // readThrough makes sure that the store has all that was written to a key by the
-// others before this node held it: it asks for that one key what migration asks for
-// whole ranges. A source that does not answer is passed over; the error is its one
-// if in the end none had everything. If the view has changed, the caller finds out.
+// others before this node held it: if its range is incoming, it is fetched now.
 func (n *node) readThrough(ctx context.Context, v *view, key string) error {
-	n.mu.RLock()
-	p, incoming := n.backlog.at(n.store.position(key))
-	n.mu.RUnlock()
-	var failed error
-	for incoming {
-		source, found := p.next(v, nil)
-		if !found {
-			return failed
-		}
-		rest, err := n.ask(ctx, n.peers, v, source, []piece{p})
-		switch {
-		case err != nil:
-			failed = err
-			p.asked = append(slices.Clone(p.asked), source)
-		case len(rest) == 0:
+	return n.fetch(ctx, n.peers, v, n.store.position(key), map[string]error{})
+}
+
+// fetch asks for the incoming piece that has a position, if there is one, until a
+// source had everything or nobody is left to be asked. A source that fails is passed
+// over, and so is one that has failed before; the error is of one of them, if none of
+// the others had everything. But if a source has another view it is only a matter of
+// time: the next might not have everything, and what it has would come twice.
+func (n *node) fetch(ctx context.Context, client *http.Client, v *view, position uint64, failed map[string]error) error {
+	for {
+		n.mu.RLock()
+		p, incoming := n.backlog.at(position)
+		n.mu.RUnlock()
+		if !incoming {
 			return nil
-		default:
-			p = rest[0] // of one position there is one part
 		}
+		sources := p.open(v)
+		if len(sources) == 0 {
+			return n.arrive(v, p, nil, nil)
+		}
+		i := slices.IndexFunc(sources, func(s string) bool { return failed[s] == nil })
+		if i < 0 {
+			return failed[sources[0]]
+		}
+		err := n.ask(ctx, client, v, sources[i], p)
+		if errors.Is(err, errOtherView) {
+			return err
+		}
+		failed[sources[i]] = err
 	}
+}
+
+// ask fetches a piece from a source, or what that has of it.
+func (n *node) ask(ctx context.Context, client *http.Client, v *view, source string, p piece) error {
+	var out pullAnswer
+	if err := n.call(ctx, client, v, source, pullPath, pullRequest{Ranges: []chash.Range{p.Range}}, &out); err != nil {
+		return err
+	}
+	return n.arrive(v, p, p.rest(source, out.Missing), out.Entries)
+}
+
+// arrive takes in entries of an incoming piece, and what is left of it. But if the
+// view has changed, that may no longer be the node's to hold.
+func (n *node) arrive(v *view, p piece, rest []piece, entries []entry) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.view != v {
+		return errOtherView
+	}
+	for _, e := range entries {
+		n.store.merge(e)
+	}
+	n.received.Add(int64(len(entries)))
+	n.backlog.replace(p, rest)
 	return nil
 }
 

@@ -121,7 +121,6 @@ func newNode(c config, address *net.TCPAddr) (*node, error) {
 		peers:     &http.Client{Transport: transport, Timeout: peerTimeout},
 		bulk:      &http.Client{Transport: transport, Timeout: bulkTimeout},
 		view:      newView(ring, c.copies),
-		backlog:   newBacklog(),
 		interrupt: func() {},
 	}
 	n.server = newServer(n)
@@ -177,8 +176,8 @@ func (n *node) follow(ctx context.Context) {
 	}
 }
 
-// change makes a view of the members, and enters in the backlog what this node gains
-// and loses by it.
+// change makes a view of the members, and a backlog of what this node gains and loses
+// by it.
 func (n *node) change(members []chash.Backend[peer]) error {
 	before := n.current()
 	ring := before.ring.Clone()
@@ -193,10 +192,10 @@ func (n *node) change(members []chash.Backend[peer]) error {
 		return err
 	}
 	after := newView(ring, n.copies)
-	in, out := incoming(n.name, after, diff), outgoing(n.name, after, diff)
+	backlog := newBacklog(n.name, after, diff)
 	n.mu.Lock()
-	n.view = after
-	n.backlog.enter(n.name, after, in, out)
+	backlog.goOn(n.name, after, n.backlog)
+	n.view, n.backlog = after, backlog
 	n.interrupt()
 	n.mu.Unlock()
 	return nil
