@@ -135,23 +135,15 @@ func (b *backlog) replace(p piece, rest []piece) {
 	}
 }
 
-// missing returns the parts of ranges of which the node may not have everything:
-// what it does not hold, for which it names the holders, and what is incoming.
-func (b *backlog) missing(self string, v *view, ranges []chash.Range) (parts []piece) {
-	add := func(within chash.Range, sources []string) {
+// missing returns the parts of ranges of which the node may not have everything, what
+// it does not hold and what is incoming, with who may have it.
+func (b *backlog) missing(v *view, ranges []chash.Range) (parts []piece) {
+	for _, p := range slices.Concat(v.elsewhere, b.incoming) {
 		for _, r := range ranges {
-			if o, ok := overlap(r, within); ok {
-				parts = append(parts, piece{Range: o, Sources: sources})
+			if o, ok := overlap(r, p.Range); ok {
+				parts = append(parts, piece{Range: o, Sources: p.open(v)})
 			}
 		}
-	}
-	for r, holders := range v.ring.Holders(v.copies) {
-		if !slices.Contains(holders, self) {
-			add(r, holders)
-		}
-	}
-	for _, p := range b.incoming {
-		add(p.Range, p.open(v))
 	}
 	return parts
 }

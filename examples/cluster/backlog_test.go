@@ -19,7 +19,7 @@ func testView(t *testing.T, copies int, names ...string) *view {
 	for _, name := range names {
 		require.NoError(t, ring.Add(chash.Backend[peer]{Name: name, Value: peer{name: name}}))
 	}
-	return newView(ring, copies)
+	return newView("a", ring, copies)
 }
 
 func TestOverlap(t *testing.T) {
@@ -132,11 +132,11 @@ func TestBacklog_Missing(t *testing.T) {
 		}
 	}
 	var b backlog
-	require.Empty(t, b.missing("a", v, []chash.Range{held}), "what is held and not incoming")
-	require.Equal(t, []piece{{Range: other, Sources: heldBy(v, other.Start)}}, b.missing("a", v, []chash.Range{other}))
+	require.Empty(t, b.missing(v, []chash.Range{held}), "what is held and not incoming")
+	require.Equal(t, []piece{{Range: other, Sources: heldBy(v, other.Start)}}, b.missing(v, []chash.Range{other}))
 	half := chash.Range{Start: held.Start, End: held.Start + held.Size().Lo/2}
 	b.incoming = []piece{{half, []string{"gone", "b", "c"}, []string{"a", "b"}}}
-	require.Equal(t, []piece{{Range: half, Sources: []string{"c"}}}, b.missing("a", v, []chash.Range{held}))
+	require.Equal(t, []piece{{Range: half, Sources: []string{"c"}}}, b.missing(v, []chash.Range{held}))
 }
 
 // All sources are asked until one has everything or nobody is left, those that the

@@ -100,7 +100,7 @@ func (d *demo) know() error {
 	if err != nil {
 		return err
 	}
-	d.view = newView(ring, defaultCopies)
+	d.view = newView("", ring, defaultCopies)
 	return nil
 }
 

@@ -204,7 +204,7 @@ func (n *node) servePull(in pullRequest) (out pullAnswer) {
 			out.Entries = append(out.Entries, e)
 		}
 	}
-	out.Missing = n.backlog.missing(n.name, n.view, in.Ranges)
+	out.Missing = n.backlog.missing(n.view, in.Ranges)
 	return out
 }
 

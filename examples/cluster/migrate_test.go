@@ -336,9 +336,9 @@ func TestMessage_OtherView(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, send(t, http.MethodPut, a, key, "v", passedOnHeader, "x").status)
 	require.Empty(t, live(b.store, key))
 	require.ErrorIs(t, a.call(t.Context(), a.peers, a.current(), "x", pullPath, pullRequest{}, nil), errNoNode)
-	_, err := a.order(t.Context(), newView(a.current().ring, 2), key, nil, false)
+	_, err := a.order(t.Context(), newView("a", a.current().ring, 2), key, nil, false)
 	require.ErrorIs(t, err, errOtherView, "a view that is over orders nothing")
-	_, _, err = a.read(t.Context(), newView(a.current().ring, 2), key)
+	_, _, err = a.read(t.Context(), newView("a", a.current().ring, 2), key)
 	require.ErrorIs(t, err, errOtherView)
 }
 

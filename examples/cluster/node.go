@@ -38,13 +38,20 @@ type config struct {
 // A view is the ring of the members that a node knows of. It is immutable: a
 // change of the members is a new view.
 type view struct {
-	ring   *chash.Ring[peer]
-	copies int
-	id     string // equal on two nodes if they agree on who holds what
+	ring      *chash.Ring[peer]
+	copies    int
+	id        string  // equal on two nodes if they agree on who holds what
+	elsewhere []piece // what the node does not hold, and who does
 }
 
-func newView(ring *chash.Ring[peer], copies int) *view {
-	return &view{ring, copies, fmt.Sprintf("%016x", ring.Fingerprint())}
+func newView(self string, ring *chash.Ring[peer], copies int) *view {
+	v := &view{ring: ring, copies: copies, id: fmt.Sprintf("%016x", ring.Fingerprint())}
+	for r, holders := range ring.Holders(copies) {
+		if !slices.Contains(holders, self) {
+			v.elsewhere = append(v.elsewhere, piece{Range: r, Sources: holders})
+		}
+	}
+	return v
 }
 
 // holders returns the nodes that hold a key, the one that orders its writes first,
@@ -120,7 +127,7 @@ func newNode(c config, address *net.TCPAddr) (*node, error) {
 		forward:   &http.Client{Transport: transport, Timeout: forwardTimeout},
 		peers:     &http.Client{Transport: transport, Timeout: peerTimeout},
 		bulk:      &http.Client{Transport: transport, Timeout: bulkTimeout},
-		view:      newView(ring, c.copies),
+		view:      newView(c.name, ring, c.copies),
 		interrupt: func() {},
 	}
 	n.server = newServer(n)
@@ -191,7 +198,7 @@ func (n *node) change(members []chash.Backend[peer]) error {
 	if err != nil {
 		return err
 	}
-	after := newView(ring, n.copies)
+	after := newView(n.name, ring, n.copies)
 	backlog := newBacklog(n.name, after, diff)
 	n.mu.Lock()
 	backlog.goOn(n.name, after, n.backlog)
