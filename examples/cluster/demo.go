@@ -127,7 +127,7 @@ func (d *demo) change(ctx context.Context, what string, do func() error) error {
 	}
 	moved := 0
 	for name, s := range after {
-		moved += int(s.Received - before[name].Received)
+		moved += int(s.Moved - before[name].Moved)
 	}
 	fmt.Fprintf(d.stdout, "%-14s %10d %13d %16d %12.2f s\n", what, lost, moved, fewest, took.Seconds())
 	if lost > 0 || misplaced > 0 || moved > fewest {

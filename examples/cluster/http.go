@@ -57,7 +57,7 @@ type status struct {
 	Settled  bool     `json:"settled"`  // everything that this node holds is here, and nothing else
 	Incoming int      `json:"incoming"` // ranges that have not arrived
 	Outgoing int      `json:"outgoing"` // ranges, of single keys too, that others were not seen to have
-	Received int64    `json:"received"` // copies that migration has brought here
+	Moved    int64    `json:"moved"`    // copies that this node has fetched and handed over
 }
 
 func (n *node) status() status {
@@ -69,7 +69,7 @@ func (n *node) status() status {
 		Settled:  n.backlog.settled(),
 		Incoming: len(n.backlog.incoming),
 		Outgoing: len(n.backlog.outgoing),
-		Received: n.received.Load(),
+		Moved:    n.moved.Load(),
 	}
 	for _, b := range n.view.ring.Backends() {
 		s.Members = append(s.Members, b.Name)

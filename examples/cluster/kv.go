@@ -11,8 +11,6 @@ import (
 var (
 	errNoNode    = errors.New("there is no node")
 	errOtherView = errors.New("the nodes do not have the same members at the moment")
-	errPending   = errors.New("the range has not arrived yet")
-	errOvertaken = errors.New("another write came first")
 )
 
 // read returns the entry of a key that the node holds, and whether there is one.
@@ -83,16 +81,16 @@ func (n *node) replicate(ctx context.Context, v *view, e entry) error {
 }
 
 func (n *node) replicateTo(ctx context.Context, v *view, holder string, e entry) error {
-	var out applyAnswer
-	if err := n.call(ctx, n.peers, v, holder, applyPath, applyRequest{Entries: []entry{e}}, &out); err != nil {
+	var latest version
+	if err := n.call(ctx, n.peers, v, holder, applyPath, []entry{e}, &latest); err != nil {
 		return err
 	}
 	own, _ := n.store.get(e.Key)
-	if out.Latest.compare(e.Version) > 0 && out.Latest.compare(own.Version) > 0 {
+	if latest.compare(e.Version) > 0 && latest.compare(own.Version) > 0 {
 		// A write that this node never saw, say of a holder before that failed halfway.
 		// The next attempt is past it.
-		n.store.observe(out.Latest)
-		return fmt.Errorf("%w at %s", errOvertaken, holder)
+		n.store.observe(latest)
+		return fmt.Errorf("%s has a later write", holder)
 	}
 	return nil
 }

@@ -260,6 +260,6 @@ func TestDemo_Verdict(t *testing.T) {
 	require.Regexp(t, `(?m)^a key lost +1 `, out.String())
 	require.ErrorIs(t, d.readAll(t.Context()), errVerdict)
 	put(t, ns[0], demoKey(3), demoValue(3))
-	require.ErrorIs(t, d.change(t.Context(), "a copy too many", func() error { ns[0].received.Add(1); return nil }), errVerdict)
+	require.ErrorIs(t, d.change(t.Context(), "a copy too many", func() error { ns[0].moved.Add(1); return nil }), errVerdict)
 	require.NoError(t, d.change(t.Context(), "nothing done", func() error { return nil }))
 }

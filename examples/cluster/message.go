@@ -13,8 +13,8 @@ import (
 const (
 	ringHeader = "Chash-Ring" // the ring by which a node sends a message to another
 
-	pullPath  = "/internal/pull"
-	applyPath = "/internal/apply"
+	pullPath  = "/internal/pull"  // a pullRequest, for a pullAnswer
+	applyPath = "/internal/apply" // entries, for the latest version that their keys have then
 )
 
 // The messages between nodes. They are served while the view is that of the sender,
@@ -28,12 +28,6 @@ type (
 		Entries []entry
 		Missing []piece // of which the asked node may not have everything
 	}
-
-	applyRequest struct {
-		Entries   []entry
-		Migration bool // and not a client's write
-	}
-	applyAnswer struct{ Latest version } // that any of the keys has then
 )
 
 // call sends a message to another node and reads its answer. Messages are gobs,

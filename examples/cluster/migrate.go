@@ -108,7 +108,7 @@ func (n *node) arrive(v *view, p piece, rest []piece, entries []entry) error {
 	for _, e := range entries {
 		n.store.merge(e)
 	}
-	n.received.Add(int64(len(entries)))
+	n.moved.Add(int64(len(entries)))
 	n.backlog.replace(p, rest)
 	return nil
 }
@@ -166,7 +166,7 @@ func (n *node) offer(ctx context.Context, v *view, holder string, entries []entr
 		return err
 	}
 	if len(out.Missing) > 0 {
-		return fmt.Errorf("%w at %s", errPending, holder)
+		return fmt.Errorf("what %s holds has not arrived there", holder)
 	}
 	has := map[string]version{}
 	for _, e := range out.Entries {
@@ -176,7 +176,11 @@ func (n *node) offer(ctx context.Context, v *view, holder string, entries []entr
 	if len(lacks) == 0 {
 		return nil
 	}
-	return n.call(ctx, n.bulk, v, holder, applyPath, applyRequest{lacks, true}, new(applyAnswer))
+	if err := n.call(ctx, n.bulk, v, holder, applyPath, lacks, new(version)); err != nil {
+		return err
+	}
+	n.moved.Add(int64(len(lacks)))
+	return nil
 }
 
 // handedOver drops the entries that the node does not hold, and ends that part of
@@ -195,6 +199,7 @@ func (n *node) handedOver(v *view, outgoing map[chash.Range]int, entries map[str
 	n.backlog.handedOver(outgoing)
 }
 
+// servePull returns what the node has of ranges, and what it may lack of them.
 func (n *node) servePull(in pullRequest) (out pullAnswer) {
 	for _, r := range in.Ranges {
 		for _, e := range n.store.scan(r) {
@@ -208,14 +213,13 @@ func (n *node) servePull(in pullRequest) (out pullAnswer) {
 	return out
 }
 
-func (n *node) serveApply(in applyRequest) (out applyAnswer) {
-	for _, e := range in.Entries {
-		if v := n.store.merge(e); v.compare(out.Latest) > 0 {
-			out.Latest = v
+// serveApply takes in entries and returns the latest version that any of their keys
+// has then.
+func (n *node) serveApply(entries []entry) (latest version) {
+	for _, e := range entries {
+		if v := n.store.merge(e); v.compare(latest) > 0 {
+			latest = v
 		}
 	}
-	if in.Migration {
-		n.received.Add(int64(len(in.Entries)))
-	}
-	return out
+	return latest
 }

@@ -161,9 +161,9 @@ func TestChange_MovesTheLeast(t *testing.T) {
 	}
 	require.NotZero(t, gained)
 	for _, n := range ns.without(e) {
-		require.Zero(t, n.received.Load(), n.name)
+		require.Zero(t, n.moved.Load(), n.name)
 	}
-	require.EqualValues(t, gained, e.received.Load())
+	require.EqualValues(t, gained, e.moved.Load())
 
 	lost := ns[0]
 	require.NoError(t, lost.stop())
@@ -179,7 +179,7 @@ func TestChange_MovesTheLeast(t *testing.T) {
 	ns.hold(t, values)
 	moved := -gained
 	for _, n := range ns {
-		moved += int(n.received.Load())
+		moved += int(n.moved.Load())
 	}
 	require.Equal(t, held, moved)
 }
@@ -330,7 +330,7 @@ func TestMessage_OtherView(t *testing.T) {
 	a, b := ns[0], ns[1]
 	key := keyOf(t, "a b c:a b", "a b:a b")
 	b.tell(t, a, b)
-	for path, in := range map[string]any{pullPath: pullRequest{}, applyPath: applyRequest{}} {
+	for path, in := range map[string]any{pullPath: pullRequest{}, applyPath: []entry{}} {
 		require.ErrorIs(t, a.call(t.Context(), a.peers, a.current(), "b", path, in, new(struct{ X int })), errOtherView)
 	}
 	require.Equal(t, http.StatusServiceUnavailable, send(t, http.MethodPut, a, key, "v", passedOnHeader, "x").status)

@@ -71,16 +71,16 @@ func isNode(name string) func(peer) bool {
 // A node is one process of the cluster.
 type node struct {
 	config
-	store    *store
-	members  *members
-	gossip   *memberlist.Memberlist
-	server   *http.Server
-	forward  *http.Client   // for the requests of clients
-	peers    *http.Client   // for what these wait for
-	bulk     *http.Client   // for migration
-	received atomic.Int64   // entries that migration brought here
-	stop     func() error   // set by run
-	running  sync.WaitGroup // what that runs in the background
+	store   *store
+	members *members
+	gossip  *memberlist.Memberlist
+	server  *http.Server
+	forward *http.Client   // for the requests of clients
+	peers   *http.Client   // for what these wait for
+	bulk    *http.Client   // for migration
+	moved   atomic.Int64   // entries that it fetched and handed over
+	stop    func() error   // set by run
+	running sync.WaitGroup // what that runs in the background
 
 	mu        sync.RWMutex // read-locked by whoever relies on the view to stay
 	view      *view
