@@ -23,14 +23,15 @@ const (
 //
 //	GET, PUT, DELETE /kv/{key}   the key's value
 //	GET /status                  how the node is
-//	GET /keys                    which keys it has a copy of
 //	POST /internal/...           what nodes say to each other
 //
 // All that follows /kv/ is the key, which a mux would clean like a path.
 func newServer(n *node) *http.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.status()) })
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, n.keys()) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(n.status()) // fails only if the client has gone
+	})
 	mux.HandleFunc("POST "+pullPath, handle(n, n.servePull))
 	mux.HandleFunc("POST "+applyPath, handle(n, n.serveApply))
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -76,22 +77,6 @@ func (n *node) status() status {
 		s.Draining = s.Draining || b.Name == n.name && b.State == chash.Draining
 	}
 	return s
-}
-
-// keys returns the keys of which the node has a copy, in no order.
-func (n *node) keys() []string {
-	keys := []string{}
-	for _, e := range n.store.scan(chash.Range{}) {
-		if !e.Deleted {
-			keys = append(keys, e.Key)
-		}
-	}
-	return keys
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // fails only if the client has gone
 }
 
 // do sends a request and reads the whole answer. The header may be nil.
