@@ -63,7 +63,10 @@ func (m *members) join(bind string, others []string) (*memberlist.Memberlist, er
 	if len(others) > 0 {
 		_, err = list.Join(others)
 	}
-	if err = errors.Join(err, m.conflict()); err != nil {
+	m.mu.Lock()
+	err = errors.Join(err, m.err)
+	m.mu.Unlock()
+	if err != nil {
 		return nil, errors.Join(err, list.Shutdown()) // no Leave: the name may be another's
 	}
 	return list, nil
@@ -89,13 +92,6 @@ func (m *members) drain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.meta.Draining = true
-}
-
-// conflict returns why this node cannot be one of the members, if it cannot.
-func (m *members) conflict() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
 }
 
 func (m *members) set(node *memberlist.Node, here bool) {
@@ -134,10 +130,7 @@ func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 func (m *members) NodeMeta(int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	data, err := json.Marshal(m.meta)
-	if err != nil {
-		panic(err) // a string, a number and a bool can be marshalled
-	}
+	data, _ := json.Marshal(m.meta) // which can be
 	return data
 }
 

@@ -101,21 +101,14 @@ func (n *node) passOn(ctx context.Context, req request, holders []peer) (a answe
 		return answer{}, errOtherView
 	}
 	for _, h := range holders {
-		if a, err = n.send(ctx, req, h); err == nil {
+		target := "http://" + h.addr + keyPath + url.PathEscape(req.key)
+		a.status, a.value, err = do(ctx, n.forward, req.method, target, http.Header{passedOnHeader: {n.name}}, req.value)
+		if err == nil && a.status >= 500 {
+			err = fmt.Errorf("%s: %d %s", h.name, a.status, bytes.TrimSpace(a.value))
+		}
+		if err == nil {
 			return a, nil
 		}
 	}
 	return answer{}, err
-}
-
-func (n *node) send(ctx context.Context, req request, to peer) (answer, error) {
-	status, body, err := do(ctx, n.forward, req.method, "http://"+to.addr+keyPath+url.PathEscape(req.key), http.Header{passedOnHeader: {n.name}}, req.value)
-	if err != nil {
-		return answer{}, err
-	}
-	switch status {
-	case http.StatusOK, http.StatusNoContent, http.StatusNotFound:
-		return answer{status, body}, nil
-	}
-	return answer{}, fmt.Errorf("%s: %d %s", to.name, status, bytes.TrimSpace(body))
 }
