@@ -107,23 +107,16 @@ func (d *demo) know() error {
 // what it did to the keys.
 func (d *demo) change(ctx context.Context, what string, do func() error) error {
 	view := d.view
-	before, err := d.states(ctx)
-	if err != nil {
-		return err
-	}
 	begin := time.Now()
 	if err := do(); err != nil {
 		return err
 	}
-	after, err := d.settle(ctx)
+	moved, err := d.settle(ctx)
 	if err != nil {
 		return err
 	}
 	took := time.Since(begin)
-	moved, fewest, lost := 0, d.fewestMoves(view), d.keys-d.read(ctx)
-	for name, s := range after {
-		moved += int(s.Moved - before[name].Moved)
-	}
+	lost, fewest := d.keys-d.read(ctx), d.fewestMoves(view)
 	fmt.Fprintf(d.stdout, "%-14s %10d %13d %16d %12.2f s\n", what, lost, moved, fewest, took.Seconds())
 	if lost > 0 || moved != fewest {
 		return fmt.Errorf("%s: %w", what, errVerdict)
@@ -146,35 +139,33 @@ func (d *demo) fewestMoves(before *view) (fewest int) {
 }
 
 // settle waits until all nodes have the view that they should have and nothing left
-// to do, and returns their states by name.
-func (d *demo) settle(ctx context.Context) (map[string]status, error) {
+// to do, and returns how many copies have moved since they had so before.
+func (d *demo) settle(ctx context.Context) (moved int, err error) {
 	for {
 		states, err := d.states(ctx)
-		settled := err == nil
-		for _, s := range states {
-			settled = settled && s.Settled && s.Ring == d.view.id
-		}
-		if settled {
-			return states, nil
+		if err == nil && !slices.ContainsFunc(states, func(s status) bool { return !s.Settled || s.Ring != d.view.id }) {
+			for i, s := range states {
+				moved += int(s.Moved - d.nodes[i].moved)
+				d.nodes[i].moved = s.Moved
+			}
+			return moved, nil
 		}
 		if !pause(ctx, demoPoll) {
-			return nil, fmt.Errorf("the nodes have not settled: %w", errors.Join(ctx.Err(), err))
+			return 0, fmt.Errorf("the nodes have not settled: %w", errors.Join(ctx.Err(), err))
 		}
 	}
 }
 
-func (d *demo) states(ctx context.Context) (map[string]status, error) {
-	states := map[string]status{}
-	for _, p := range d.nodes {
+func (d *demo) states(ctx context.Context) ([]status, error) {
+	states := make([]status, len(d.nodes))
+	for i, p := range d.nodes {
 		_, body, err := do(ctx, &d.client, http.MethodGet, p.url+"/status", nil, nil)
+		if err == nil {
+			err = json.Unmarshal(body, &states[i])
+		}
 		if err != nil {
 			return nil, err
 		}
-		var s status
-		if err := json.Unmarshal(body, &s); err != nil {
-			return nil, err
-		}
-		states[p.name] = s
 	}
 	return states, nil
 }

@@ -40,13 +40,13 @@ func run(ctx context.Context) error {
 	flag.IntVar(&c.copies, "replicas", defaultCopies, "hold each key on this many nodes, the same `number` on all of them")
 	join := flag.String("join", "", "join the nodes that gossip at these `addresses`, separated by commas")
 	untilEOF := flag.Bool("until-eof", false, "end at once when standard input ends")
-	keys := flag.Int("keys", 20000, "`number` of keys of the demonstration, which runs without -name")
+	keys := flag.Uint("keys", 20000, "`number` of keys of the demonstration, which runs without -name")
 	flag.Parse()
 	switch {
 	case flag.NArg() > 0:
 		return fmt.Errorf("%q is no flag", flag.Arg(0))
 	case c.name == "":
-		return demonstrate(ctx, *keys, os.Stdout)
+		return demonstrate(ctx, int(*keys), os.Stdout)
 	}
 	if *join != "" {
 		c.join = strings.Split(*join, ",")

@@ -195,7 +195,7 @@ func TestNode_Ends(t *testing.T) {
 		t.Helper()
 		eventually(t, "the members are known", func() bool {
 			states, err := d.states(t.Context())
-			return err == nil && len(states[""].Members) == want && states[""].Settled
+			return err == nil && len(states[0].Members) == want && states[0].Settled
 		})
 	}
 	members(3)
@@ -222,7 +222,7 @@ func TestFlags(t *testing.T) {
 		stderr string
 	}{
 		"-name=a -replicas=0":       {1, "0 copies"},
-		"-keys=x":                   {2, "-keys"},
+		"-keys=-1":                  {2, "-keys"},
 		"-name=a extra":             {1, `"extra"`},
 		"-name=a -http=:0":          {1, `":0"`},
 		"-name=a -bind=localhost:1": {1, "localhost"},

@@ -15,6 +15,7 @@ type process struct {
 	name   string
 	url    string
 	gossip string
+	moved  int64 // copies, when it was last asked
 	cmd    *exec.Cmd
 }
 
