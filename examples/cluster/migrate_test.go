@@ -86,6 +86,9 @@ func TestJoin_DeadSource(t *testing.T) {
 	values := ns.load(t, 100)
 	ns, d, gate := joinHeld(t, ns, "d")
 	require.NoError(t, ns[0].stop())
+	failed := map[string]error{"a": errNoNode, "b": errNoNode, "c": errNoNode}
+	require.ErrorIs(t, d.fetch(t.Context(), d.peers, d.current(), d.backlog.incoming[0].Start, failed), errNoNode,
+		"who has failed is not asked again")
 	for key, value := range values {
 		require.Equal(t, found(value), get(t, d, key))
 	}
