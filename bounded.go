@@ -189,7 +189,7 @@ func (q *search) next(v *view) (placement uint32, found bool) {
 	case v.live:
 		return none, false
 	default:
-		q.last = v.healthy.after(q.last)
+		q.last = v.turns.after(q.last)
 	}
 	q.met++
 	return q.last, true

@@ -20,7 +20,8 @@ func newSnapshot[T any, L layout[L]](l L, r *roster[T], fallbacks *atomic.Uint64
 	s := &snapshot[T, L]{
 		view: view{
 			owners:  l.array(),
-			healthy: newBitmap(len(r.placements)),
+			healthy: make(flags, len(r.placements)),
+			turns:   newBitmap(len(r.placements)),
 		},
 		values:    make([]T, len(r.placements)),
 		layout:    l,
@@ -34,7 +35,7 @@ func newSnapshot[T any, L layout[L]](l L, r *roster[T], fallbacks *atomic.Uint64
 		lead, healthy := r.lead(p)
 		s.values[p] = r.members[lead].Value
 		if healthy {
-			s.healthy.flip(p)
+			s.flip(p)
 			s.live++
 			s.alive += int(s.owners.counts[p])
 		}
@@ -206,5 +207,5 @@ func (c *core[T, L]) Next() (T, error) {
 // turn returns the healthy placement, of which there is one, that a count leads
 // to: each in the order of their hash keys, over and over.
 func (v *view) turn(count uint64) uint32 {
-	return uint32(v.healthy.nth(int(count % uint64(v.live))))
+	return uint32(v.turns.nth(int(count % uint64(v.live))))
 }

@@ -127,6 +127,11 @@ func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {
 		return s.values[p], nil
 	}
+	return getFar(s, hash)
+}
+
+// getFar is getSlot for a hash whose home is known not to be healthy.
+func getFar[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	w := s.layout.walkOf(hash)
 	if sampled(hash) {
 		s.count(w)
@@ -136,14 +141,15 @@ func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 
 // getPatchy is getSlot where it cannot be predicted whether the home is healthy.
 func getPatchy[T any](s *snapshot[T, *table], hash uint64) (T, error) {
-	if sampled(hash) {
-		s.count(s.layout.walkOf(hash))
-	}
 	home, stride := s.layout.start(hash)
-	if p, after := s.ahead(home, stride, hops); after < hops {
-		return s.values[p], nil
+	p, after := s.ahead(home, stride, hops)
+	if after == hops {
+		return getFar(s, hash)
 	}
-	return s.first(s.layout.walkOf(hash))
+	if sampled(hash) && after > 0 {
+		s.fallbacks.Add(64 * uint64(after)) // as count would
+	}
+	return s.values[p], nil
 }
 
 // A table is the layout of a Maglev.
