@@ -165,10 +165,10 @@ func (c *core[T, L]) Clear() {
 }
 
 // SetState sets the state of one backend, and does nothing if it has that state.
-// Between Healthy and Unhealthy it costs a byte and a bit for each placement to copy, more
-// only where a backend shares its placement or where fewer than one in 16 slots or
-// points are left healthy: then it indexes those, in time of the number of all
-// slots or points. Once Acquire has been called it copies 16 bytes more for each
+// Between Healthy and Unhealthy it costs a byte and a bit for each placement to
+// copy, more only where a backend shares its placement or where fewer than one in 16
+// slots or points are left healthy: then it indexes those, in time of the number of
+// all slots or points. Once Acquire has been called it copies 16 bytes more for each
 // placement. To and from Draining it costs a rebuild. The errors are
 // ErrBackendNotFound and ErrInvalidState, and out of Draining those of Add.
 func (c *core[T, L]) SetState(name string, state State) error {
