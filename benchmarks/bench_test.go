@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"flag"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -47,6 +48,14 @@ var keys = func() *[keyCount]string {
 func first() int { return int(begun.Add(1)) * (keyCount/8 + 1) }
 
 var begun atomic.Int64
+
+// likeAService gives a benchmark the heap of a small service. A change of a large ring
+// allocates as much as a heap of nothing but that ring, so that the garbage collector
+// would run for every other one, and a third of what is measured would be its work.
+func likeAService(b *testing.B) {
+	ballast := make([]byte, 64<<20) // no page of it is touched
+	b.Cleanup(func() { runtime.KeepAlive(ballast) })
+}
 
 // names returns the names of n backends.
 func names(n int) []string {

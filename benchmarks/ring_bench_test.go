@@ -160,6 +160,7 @@ func BenchmarkRingGetParallel(b *testing.B) {
 // BenchmarkRingBuild measures a new ring, and for scale the SHA-256 sums of its
 // points alone.
 func BenchmarkRingBuild(b *testing.B) {
+	likeAService(b)
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(circle(n)+"/chash", func(b *testing.B) {
 			backends := equal(n)
@@ -208,6 +209,7 @@ func BenchmarkRingBuild(b *testing.B) {
 // BenchmarkRingChange measures one node that comes to many and goes again, and
 // reports the two apart.
 func BenchmarkRingChange(b *testing.B) {
+	likeAService(b)
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(circle(n), func(b *testing.B) {
 			all := equal(n + 1)
