@@ -245,6 +245,15 @@ func (r *roster[T]) with(added []Backend[T]) ([]Backend[T], error) {
 	return append(members, old...), nil
 }
 
+// keepStates gives each of a batch that is a member the State it has.
+func (r *roster[T]) keepStates(batch []Backend[T]) {
+	for i := range batch {
+		if at, found := r.index(batch[i].Name); found {
+			batch[i].State = r.members[at].State
+		}
+	}
+}
+
 // without returns the members but for the named ones.
 func (r *roster[T]) without(names []string) ([]Backend[T], error) {
 	names = slices.Clone(names)

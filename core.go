@@ -127,13 +127,7 @@ func (c *core[T, L]) Remove(names ...string) error {
 // than Draining differ, or a name changes while its hash key stays. The slice is
 // copied.
 func (c *core[T, L]) Set(backends []Backend[T]) error {
-	members, err := batch(backends)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.commit(members)
+	return c.replace(backends, false)
 }
 
 // Reconcile is Set for a list that knows nothing of health, such as that of service
@@ -141,16 +135,19 @@ func (c *core[T, L]) Set(backends []Backend[T]) error {
 // for it. So what health checks have found and the drains under way outlive every
 // new list.
 func (c *core[T, L]) Reconcile(backends []Backend[T]) error {
+	return c.replace(backends, true)
+}
+
+// replace is Set, or Reconcile if it is to keep states.
+func (c *core[T, L]) replace(backends []Backend[T], keep bool) error {
 	members, err := batch(backends)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range members {
-		if at, found := c.roster.index(members[i].Name); found {
-			members[i].State = c.roster.members[at].State
-		}
+	if keep {
+		c.roster.keepStates(members)
 	}
 	return c.commit(members)
 }

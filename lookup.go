@@ -2,6 +2,7 @@ package chash
 
 import (
 	"iter"
+	"slices"
 	"sync/atomic"
 )
 
@@ -52,10 +53,8 @@ func (s *snapshot[T, L]) copy() *snapshot[T, L] {
 }
 
 func (s *snapshot[T, L]) setValue(p int, value T) {
-	values := make([]T, len(s.values))
-	copy(values, s.values)
-	values[p] = value
-	s.values = values
+	s.values = slices.Clone(s.values)
+	s.values[p] = value
 }
 
 // first returns the value of the first healthy placement of a walk.
@@ -82,8 +81,13 @@ func (s *snapshot[T, L]) count(w walk) {
 	if passed == w.hops {
 		passed += s.gap(w.then)
 	}
-	if passed > 0 {
-		s.fallbacks.Add(64 * uint64(passed))
+	s.pass(passed)
+}
+
+// pass counts owners that a sampled lookup has passed over.
+func (s *snapshot[T, L]) pass(owners int) {
+	if owners > 0 {
+		s.fallbacks.Add(64 * uint64(owners))
 	}
 }
 

@@ -146,8 +146,8 @@ func getPatchy[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	if after == hops {
 		return getFar(s, hash)
 	}
-	if sampled(hash) && after > 0 {
-		s.fallbacks.Add(64 * uint64(after)) // as count would
+	if sampled(hash) {
+		s.pass(after)
 	}
 	return s.values[p], nil
 }

@@ -170,11 +170,7 @@ func (r *ring) sow(spans []span) (ties []uint64) {
 	for _, position := range positions {
 		r.index[r.bucket(position)]++
 	}
-	begin := uint32(0)
-	for b, n := range r.index {
-		r.index[b] = begin
-		begin += n
-	}
+	r.openBuckets()
 	r.packed = make([]uint64, len(positions), len(positions)+window)
 	i := 0
 	for _, s := range spans {
@@ -185,7 +181,7 @@ func (r *ring) sow(spans []span) (ties []uint64) {
 			i++
 		}
 	}
-	begin = 0
+	begin := uint32(0)
 	for b, end := range r.index {
 		if end-begin > 1 {
 			bucket := r.packed[begin:end]
@@ -197,6 +193,16 @@ func (r *ring) sow(spans []span) (ties []uint64) {
 	}
 	r.packed = append(r.packed, padding[:]...)
 	return ties
+}
+
+// openBuckets makes of an index with the number of points in each bucket one of where
+// they begin.
+func (r *ring) openBuckets() {
+	begin := uint32(0)
+	for b, n := range r.index {
+		r.index[b] = begin
+		begin += n
+	}
 }
 
 // appendTies appends the positions at which there are several of a bucket's points.
@@ -412,11 +418,7 @@ func (r *ring) rebucket(bits uint, owners []uint32) *ring {
 		next.packed = append(next.packed, position<<bits|uint64(to))
 		next.index[next.bucket(position)]++
 	}
-	first := uint32(0)
-	for b, n := range next.index {
-		next.index[b] = first
-		first += n
-	}
+	next.openBuckets()
 	return next
 }
 

@@ -248,7 +248,7 @@ func (w *walk) next(v *view) (placement uint32, found bool) {
 		if after < w.hops {
 			taken := after + 1
 			w.hops -= taken
-			w.pos = uint32((uint64(w.pos) + uint64(taken)*uint64(w.stride)) % uint64(v.owners.n))
+			w.pos = uint32((uint64(w.pos) + uint64(taken)*uint64(w.stride)) % uint64(n))
 			return p, true
 		}
 		w.hops = 0
