@@ -10,11 +10,39 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
 	"github.com/chash-go/chash/contrib/chashhttp"
 )
+
+// underLoad has several workers send requests until stop, which waits for them, or each
+// until one of its own is not as it should be.
+func underLoad(send func(worker, i int) (right bool)) (stop func()) {
+	done := make(chan struct{})
+	var workers sync.WaitGroup
+	for worker := range 4 {
+		workers.Add(1)
+		go func() {
+			defer workers.Done()
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if !send(worker, i) {
+					return
+				}
+			}
+		}()
+	}
+	return sync.OnceFunc(func() {
+		close(done)
+		workers.Wait()
+	})
+}
 
 // Backends come, go, drain, move and share addresses while requests are in flight:
 // none fails.
@@ -24,31 +52,17 @@ func TestTransport_WhileOthersChange(t *testing.T) {
 		servers := startServers(t, "a", "b", "c", "d")
 		table := newTable(t, servers[:2]...)
 		transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1, ProbeInterval: time.Millisecond})
-		done := make(chan struct{})
-		var workers sync.WaitGroup
-		for worker := range 4 {
-			workers.Add(1)
-			go func() {
-				defer workers.Done()
-				for i := 0; ; i++ {
-					select {
-					case <-done:
-						return
-					default:
-					}
-					key := fmt.Sprintf("key-%d-%d", worker, i%50)
-					if i%5 == 0 {
-						key = ""
-					}
-					req := newRequest(t, http.MethodPost, "http://service/", key, strings.NewReader(key))
-					got, err := do(transport, req)
-					if err != nil || got.status != http.StatusOK || got.body != key {
-						t.Errorf("request %d of worker %d = %v, %v", i, worker, got, err)
-						return
-					}
-				}
-			}()
+		send := func(worker, i int) bool {
+			key := fmt.Sprintf("key-%d-%d", worker, i%50)
+			if i%5 == 0 {
+				key = ""
+			}
+			req := newRequest(t, http.MethodPost, "http://service/", key, strings.NewReader(key))
+			got, err := do(transport, req)
+			return assert.Truef(t, err == nil && got.status == http.StatusOK && got.body == key,
+				"request %d of worker %d = %v, %v", i, worker, got, err)
 		}
+		defer underLoad(send)()
 		for range 30 {
 			twin := *servers[0].url
 			require.NoError(t, table.Add(append(backends(servers[2]), chash.Backend[*url.URL]{Name: "twin", Value: &twin})...))
@@ -60,8 +74,6 @@ func TestTransport_WhileOthersChange(t *testing.T) {
 			require.NoError(t, table.Remove("c", "twin"))
 			require.NoError(t, table.Set(backends(servers[:2]...)))
 		}
-		close(done)
-		workers.Wait()
 	})
 }
 
@@ -77,26 +89,12 @@ func TestTransport_WhileServersFail(t *testing.T) {
 		FailureThreshold: 2, ProbeInterval: time.Millisecond, RetryRatio: 10,
 		OnChange: func(chashhttp.Change) { changed.Add(1) },
 	})
-	done := make(chan struct{})
-	var workers sync.WaitGroup
-	for worker := range 4 {
-		workers.Add(1)
-		go func() {
-			defer workers.Done()
-			for i := 0; ; i++ {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				got, err := do(transport, newRequest(t, http.MethodGet, "http://service/", fmt.Sprint("key-", i%50), nil))
-				if err != nil || got.status != http.StatusOK {
-					t.Errorf("request %d of worker %d = %v, %v", i, worker, got, err)
-					return
-				}
-			}
-		}()
+	send := func(worker, i int) bool {
+		got, err := do(transport, newRequest(t, http.MethodGet, "http://service/", fmt.Sprint("key-", i%50), nil))
+		return assert.Truef(t, err == nil && got.status == http.StatusOK, "request %d of worker %d = %v, %v", i, worker, got, err)
 	}
+	stop := underLoad(send)
+	defer stop()
 	for i := range 20 {
 		s := servers[i%2]
 		s.down.Store(true)
@@ -104,8 +102,7 @@ func TestTransport_WhileServersFail(t *testing.T) {
 		s.down.Store(false)
 		becomes(t, table, s.name, chash.Healthy)
 	}
-	close(done)
-	workers.Wait()
+	stop()
 	for _, s := range servers {
 		becomes(t, table, s.name, chash.Healthy)
 	}

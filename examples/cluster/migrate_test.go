@@ -187,6 +187,16 @@ func TestChange_MovesTheLeast(t *testing.T) {
 	require.Equal(t, held, moved)
 }
 
+// rewriteHalf writes every other one of 300 keys anew.
+func rewriteHalf(t *testing.T, n *node, values map[string]string) {
+	t.Helper()
+	for i := range 150 {
+		key := fmt.Sprintf("key-%d", 2*i)
+		values[key] = "later " + key
+		put(t, n, key, values[key])
+	}
+}
+
 // A node joins, and before it has anything a node dies from which it would have got
 // it: what was written meanwhile is with the newcomer, and what was written before
 // with the node that the newcomer had pushed out. Each asks the other.
@@ -196,11 +206,7 @@ func TestTwoChanges_JoinAndDeath(t *testing.T) {
 		ns := startAllApart(t, "a", "b", "c")
 		values := ns.load(t, 300)
 		ns, d, gate := joinHeld(t, ns, "d")
-		for i := range 150 {
-			key := fmt.Sprintf("key-%d", 2*i)
-			values[key] = "later " + key
-			put(t, d, key, values[key])
-		}
+		rewriteHalf(t, d, values)
 		dead := ns.named(t, dies)
 		require.NoError(t, dead.stop())
 		ns = ns.without(dead)
@@ -235,11 +241,7 @@ func TestTwoChanges_JoinAndGone(t *testing.T) {
 	ns := startAllApart(t, "a", "b", "c")
 	values := ns.load(t, 300)
 	ns, d, _ := joinHeld(t, ns, "d")
-	for i := range 150 {
-		key := fmt.Sprintf("key-%d", 2*i)
-		values[key] = "later " + key
-		put(t, d, key, values[key])
-	}
+	rewriteHalf(t, d, values)
 	require.NoError(t, d.stop())
 	ns = ns.without(d)
 	ns.know(t, ns...)
