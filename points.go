@@ -72,7 +72,7 @@ func (r *ring) update(old *ring) bool {
 // fits a processor's nearer caches; from then on half of that does. There are at
 // least as many buckets as owners, since the bits of a bucket number are what a word
 // has for its owner. So a point has 6 bytes of index at most, or 8 where it is its
-// owner's only one; with its own 8 that makes 16.
+// owner's only one, beside its own 8.
 func bucketBits(points, owners int) uint {
 	n := bits.Len(uint(points*3/2)) - 1
 	if n > 17 {
