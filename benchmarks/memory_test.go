@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -26,11 +27,14 @@ func heap[T any](make func() T) float64 {
 	return float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }
 
-// allocated returns the bytes and the number of allocations of one call of f,
-// the fewest of several, since the runtime allocates now and then too.
+// allocated returns the bytes and the number of allocations of one call of f, the
+// fewest of several: on a busy machine the runtime allocates threads meanwhile,
+// for a collection or in place of one that waits, and those count too.
 func allocated(f func()) (size, count uint64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	size, count = math.MaxUint64, math.MaxUint64
-	for range 3 {
+	for range 10 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		f()
