@@ -3,6 +3,7 @@ package chash
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -46,25 +47,28 @@ type claimant struct {
 
 // A class is the claimants of one weight. Their ranks are the same, so they make
 // each round of claims together, in the order of their hash keys.
+//
+// Nothing overflows: there are at most n rounds in all, of a table size n below
+// 2^31. There may be as many classes as placements, so each is kept small.
 type class struct {
-	weight    uint64
-	round     uint64 // 2k+1 for its next claim k
-	day       uint64 // of that round in the calendar
-	next      int32  // the class after it on its page of the calendar, or -1
-	claimants []claimant
+	weight     uint32
+	round      uint32 // 2k+1 for its next claim k
+	day        uint32 // of that round in the calendar
+	next       int32  // the class after it on its page of the calendar, or -1
+	first, end uint32 // where its claimants begin and end
 }
 
-// before reports whether a's next round comes before b's. The products are
-// exact: round is below 2^32, since k is below the table size, and so is weight.
+// before reports whether a's next round comes before b's.
 func (a *class) before(b *class) bool {
-	x, y := a.round*b.weight, b.round*a.weight
+	x, y := uint64(a.round)*uint64(b.weight), uint64(b.round)*uint64(a.weight)
 	return x < y || x == y && a.weight > b.weight
 }
 
 // A filler is a table being filled.
 type filler struct {
 	divisor
-	classes []class // heaviest first
+	claimants []claimant // heaviest first, then by hash key
+	classes   []class    // heaviest first
 	calendar
 	taken []uint64
 	free  int      // slots
@@ -100,11 +104,12 @@ func newFiller(t *table, placements []placement) *filler {
 	}
 	n := int(t.slots.n)
 	return &filler{
-		divisor: t.slots,
-		classes: classify(claimants, placements),
-		taken:   make([]uint64, n/64+1), // n+63 may not fit 32 bits
-		free:    n,
-		few:     1 << (bits.Len(uint(n)) / 2), // about sqrt(n)
+		divisor:   t.slots,
+		claimants: claimants,
+		classes:   classify(claimants, placements),
+		taken:     make([]uint64, n/64+1), // n+63 may not fit 32 bits
+		free:      n,
+		few:       1 << (bits.Len(uint(n)) / 2), // about sqrt(n)
 	}
 }
 
@@ -125,11 +130,10 @@ func classify(claimants []claimant, placements []placement) []class {
 	}
 	classes := make([]class, 0, n)
 	for i, c := range claimants {
-		if last := len(classes) - 1; last >= 0 && classes[last].weight == uint64(weight(c)) {
-			classes[last].claimants = claimants[i-len(classes[last].claimants) : i+1]
-			continue
+		if i == 0 || weight(c) != weight(claimants[i-1]) {
+			classes = append(classes, class{weight: weight(c), round: 1, first: uint32(i)})
 		}
-		classes = append(classes, class{weight: uint64(weight(c)), round: 1, claimants: claimants[i : i+1]})
+		classes[len(classes)-1].end = uint32(i + 1)
 	}
 	return classes
 }
@@ -141,7 +145,7 @@ func fill[S uint8 | uint16 | uint32](f *filler) []S {
 		claimRound(f, &f.classes[i], slots)
 	}
 	f.open()
-	for day := uint64(0); f.free > 0; day++ {
+	for day := uint32(0); f.free > 0; day++ {
 		for _, i := range f.due(day) {
 			claimRound(f, &f.classes[i], slots)
 			f.enter(i)
@@ -156,8 +160,9 @@ func (f *filler) open() {
 	for i := range f.pages {
 		f.pages[i] = -1
 	}
+	f.today = make([]int32, 0, len(f.classes)) // nearly equal weights all come on one day
 	for i := range f.classes {
-		f.weight += f.classes[i].weight // below 2^63: there are fewer than 2^31
+		f.weight += uint64(f.classes[i].weight) // below 2^63: there are fewer than 2^31
 	}
 	for i := range f.classes {
 		f.enter(int32(i))
@@ -165,21 +170,25 @@ func (f *filler) open() {
 }
 
 // page returns where the list of a day begins.
-func (c *calendar) page(day uint64) *int32 { return &c.pages[day%uint64(len(c.pages))] }
+func (c *calendar) page(day uint32) *int32 { return &c.pages[day%uint32(len(c.pages))] }
 
 // enter enters a class's next round into the calendar.
 func (f *filler) enter(i int32) {
 	c := &f.classes[i]
 	// The rank is round/(2*weight). The quotient fits: the round comes W/weight days
 	// after the one before, of which the day is past, or 3/2 of that after the first.
-	high, low := bits.Mul64(c.round, f.weight)
-	c.day, _ = bits.Div64(high, low, 2*c.weight)
+	high, low := bits.Mul64(uint64(c.round), f.weight)
+	day, _ := bits.Div64(high, low, 2*uint64(c.weight))
+	// Up to the end of a day there were as many rounds as days, but for half a round
+	// of each class at most. So the last is not beyond 3n/2, and what does not fit is
+	// a day that never comes.
+	c.day = uint32(min(day, math.MaxUint32))
 	page := f.page(c.day)
 	c.next, *page = *page, i
 }
 
 // due takes the classes that are due on a day off their page, by rank.
-func (f *filler) due(day uint64) []int32 {
+func (f *filler) due(day uint32) []int32 {
 	f.today = f.today[:0]
 	for at := f.page(day); *at >= 0; {
 		c := &f.classes[*at]
@@ -207,11 +216,12 @@ func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
 		return // so that unserved stays what it is
 	}
 	c.round += 2
-	turns := min(len(c.claimants), f.free)
+	claimants := f.claimants[c.first:c.end]
+	turns := min(len(claimants), f.free)
 	walks := max(0, min(turns, f.free-f.few))
-	walkRound(c.claimants[:walks], f.taken, f.n)
-	for i := range c.claimants[:turns] {
-		claimant := &c.claimants[i]
+	walkRound(claimants[:walks], f.taken, f.n)
+	for i := range claimants[:turns] {
+		claimant := &claimants[i]
 		if i >= walks {
 			claimant.slot = f.search(claimant)
 		}
@@ -219,7 +229,7 @@ func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
 		claimant.slot = step(claimant.slot, claimant.skip, f.n)
 	}
 	f.free -= turns
-	f.unserved = c.claimants[turns:]
+	f.unserved = claimants[turns:]
 }
 
 // walkRound takes each claimant to the slot that it claims. Most of the time of a
@@ -252,7 +262,7 @@ func (f *filler) counts(placements int) []uint32 {
 	counts := make([]uint32, placements)
 	for i := range f.classes {
 		c := &f.classes[i]
-		for _, claimant := range c.claimants {
+		for _, claimant := range f.claimants[c.first:c.end] {
 			counts[claimant.placement] = uint32(c.round / 2)
 		}
 	}
