@@ -322,6 +322,26 @@ func TestRetry_KeepBodyLength(t *testing.T) {
 	require.Zero(t, s.requests.Load())
 }
 
+// Who fails with the body half sent, or all of it, is at fault.
+func TestRetry_BodyReadInPart(t *testing.T) {
+	t.Parallel()
+	for sent := range int64(5) {
+		servers := startServers(t, "a", "b")
+		table := newMaglev(t, servers...)
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			_, err := io.CopyN(io.Discard, req.Body, sent)
+			require.NoError(t, err)
+			require.NoError(t, req.Body.Close())
+			return nil, errAny
+		})
+		transport := newTransport(t, table, chashhttp.Options{Base: base, FailureThreshold: 1})
+		_, err := do(transport, newRequest(t, http.MethodPut, "http://service/", keyFor(t, table, servers...), strings.NewReader("body")))
+		require.ErrorIs(t, err, errAny)
+		require.NotErrorIs(t, err, chashhttp.ErrRequestBody, "%d sent", sent)
+		require.Equal(t, chash.Unhealthy, state(t, table, "a"), "%d sent", sent)
+	}
+}
+
 // A read that Base itself cuts short, by closing the body, is no failure of the body.
 func TestRetry_BodyClosedWhileRead(t *testing.T) {
 	t.Parallel()
