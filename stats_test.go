@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -336,7 +337,9 @@ func TestExplain_ListIsBounded(t *testing.T) {
 			if e.Unlisted > 0 {
 				cut = true
 				require.Len(t, e.Probes, 100)
-				require.Contains(t, e.String(), fmt.Sprintf("%d more", e.Unlisted))
+				lines := strings.Split(e.String(), "\n")
+				require.Len(t, lines, 1+100+1+1) // the key, the probes, the others, the result
+				require.Equal(t, fmt.Sprintf("  %d more", e.Unlisted), lines[100], "before the one that answers")
 			}
 		}
 		require.True(t, cut)
