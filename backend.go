@@ -18,7 +18,8 @@ type Backend[T any] struct {
 	Value   T      // what lookups return
 }
 
-// Named returns a backend for each name, with the name as its Value.
+// Named returns a backend for each name, with the name as its Value; for no names an
+// empty slice.
 func Named(names ...string) []Backend[string] {
 	backends := make([]Backend[string], len(names))
 	for i, name := range names {

@@ -63,6 +63,10 @@ const usualLoadFactor = 1.25
 // The values are as encode returns them. It is called once for each backend, in
 // the order of the names, without a lock. Its error is wrapped in the one that is
 // returned. Without encode there are no values.
+//
+// It takes time for each backend and each slot or point, and the read lock for a part
+// of it, so that it waits for a rebuild under way. A structure without backends has
+// bytes too.
 func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, error) {
 	var frozen core[T, L]
 	c.cloneTo(&frozen)
@@ -123,11 +127,11 @@ func appendText[S string | []byte](data []byte, text S) []byte {
 // that it had, so that it takes the time and the memory of NewMaglev for the table
 // that the data describe.
 //
-// The options are in the data; one that is given must be the same, else the error
-// is ErrOptionsDiffer, also where it would not be valid. So WithTableSize bounds the
-// memory that data of unknown origin can ask for. WithHash must be given where the
-// structure had it, with the same function; a nil one is then ErrNilHash. Data that
-// Marshal has not written are ErrCorrupt.
+// The options are in the data. One that is given must be the same: any other, valid or
+// not, is ErrOptionsDiffer. So WithTableSize bounds the memory that data of unknown
+// origin can ask for. WithHash must be given where the structure had it, with the same
+// function; a nil one is then ErrNilHash. Data that Marshal has not written are
+// ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
 // encode had returned, which is a part of data, and empty where there was no
@@ -160,10 +164,10 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 // that it had, so that it takes the time and the memory of NewRing for the ring
 // that the data describe: up to MaxRingPoints points.
 //
-// The options are in the data; one that is given must be the same, else the error
-// is ErrOptionsDiffer, also where it would not be valid. WithHash must be given
-// where the structure had it, with the same function; a nil one is then ErrNilHash.
-// Data that Marshal has not written are ErrCorrupt.
+// The options are in the data. One that is given must be the same: any other, valid or
+// not, is ErrOptionsDiffer. WithHash must be given where the structure had it, with the
+// same function; a nil one is then ErrNilHash. Data that Marshal has not written are
+// ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
 // encode had returned, which is a part of data, and empty where there was no

@@ -133,7 +133,9 @@ func (c *core[T, L]) Set(backends []Backend[T]) error {
 // Reconcile is Set for a list that knows nothing of health, such as that of service
 // discovery: each backend that is there already keeps its State, whatever is given
 // for it. So what health checks have found and the drains under way outlive every
-// new list.
+// new list. All else is as given: the Weight, also where SetWeight has changed it, the
+// HashKey and the Value, for which Backend returns the one there is. A backend that was
+// not there has the State given; with Draining it has no keys until a check has passed.
 func (c *core[T, L]) Reconcile(backends []Backend[T]) error {
 	return c.replace(backends, true)
 }
@@ -152,8 +154,8 @@ func (c *core[T, L]) replace(backends []Backend[T], keep bool) error {
 	return c.commit(members)
 }
 
-// Clear removes every backend. Lookups then return ErrNoBackends; the options
-// stay.
+// Clear removes every backend. Lookups then return ErrNoBackends; the options and
+// the leases in flight stay. It waits for a change under way.
 func (c *core[T, L]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +184,8 @@ func (c *core[T, L]) SetState(name string, state State) error {
 }
 
 // CompareAndSwapState is SetState if the backend's state is old, and otherwise
-// changes nothing; it reports whether it was old, also where old is the new one. So
-// what a health check found cannot undo a drain that began meanwhile. The errors are
+// changes nothing; it reports whether it was old, even where old and state are equal.
+// So what a health check found cannot undo a drain that began meanwhile. The errors are
 // those of SetState, ErrInvalidState also for old; with one it reports false.
 func (c *core[T, L]) CompareAndSwapState(name string, old, state State) (swapped bool, err error) {
 	for _, s := range []State{old, state} {
@@ -268,15 +270,15 @@ func (c *core[T, L]) SetValue(name string, value T) error {
 }
 
 // Backends returns a copy of what there is, sorted by name, with weights of 0
-// shown as the 1 that they mean. It waits for a change under way, as Backend and
-// Len do.
+// shown as the 1 that they mean. It waits for a change under way.
 func (c *core[T, L]) Backends() []Backend[T] {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Clone(c.roster.members)
 }
 
-// Backend returns the backend of that name and reports whether there is one.
+// Backend returns the backend of that name, as Backends shows it, and reports whether
+// there is one; if not, the zero Backend. It waits for a change under way.
 func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -286,7 +288,8 @@ func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
 	return Backend[T]{}, false
 }
 
-// Len returns the number of backends, whatever their states.
+// Len returns the number of backends, whatever their states. It waits for a change
+// under way.
 func (c *core[T, L]) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

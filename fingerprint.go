@@ -4,9 +4,9 @@ import "github.com/cespare/xxhash/v2"
 
 // Fingerprint returns a number that is equal for two structures, in whatever
 // processes, exactly when they map every key to the same names while all backends
-// but draining ones are healthy; that two which differ have the same is as
-// improbable as a collision of 64-bit hashes. States other than Draining, values,
-// and the order of calls do not count. It is the same on every architecture and
+// but draining ones are healthy: two that differ have the same only by a collision of
+// 64-bit hashes. States other than Draining, values, and the order of calls do not
+// count. It is the same on every architecture and
 // in every release, and 0 without a backend that is placed. A function of WithHash
 // is told from another one only by where the backends are placed and by its hash of
 // one key.
@@ -18,7 +18,8 @@ func (c *core[T, L]) Fingerprint() uint64 {
 }
 
 // LiveFingerprint is Fingerprint with states: equal exactly when the two map every
-// key to the same names at this moment, and 0 without a healthy backend.
+// key to the same names at this moment, and 0 without a healthy backend. It costs what
+// Fingerprint does.
 func (c *core[T, L]) LiveFingerprint() uint64 {
 	return c.fingerprint(func(p int) (int, bool) { return c.roster.lead(p) })
 }

@@ -168,13 +168,13 @@ func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 // GetFunc returns the value of the first healthy placement, in the key's order of
 // preference, that accept takes: the caller's own choice for this call, such as a
 // zone or a circuit breaker, without a rebuild. It asks accept at most once for
-// each placement it meets; of backends that share one, about the one that outranks
-// the others. A nil accept takes every one, and one that calls the structure goes on
-// with the state of before. On an empty structure the error is
-// ErrNoBackends; without a healthy backend that accept takes it is
-// ErrNoHealthyBackends. It costs a read for each slot or point met, of which it
-// takes some N log N to meet all of N equal placements, and allocates nothing for
-// the first 32.
+// each placement it meets; of backends that share one, about the healthy one that
+// outranks the other healthy ones. A nil accept takes every one. It may call the
+// structure, also to change it: the lookup keeps to the state that it began with. On an
+// empty structure the error is ErrNoBackends; without a healthy backend that accept
+// takes it is ErrNoHealthyBackends. It costs a read for each slot or point met, of which
+// it takes some N log N to meet all of N equal placements, and allocates nothing for the
+// first 32.
 func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 	s := c.current.Load()
 	if s.live == 0 {

@@ -50,8 +50,8 @@ func WithHash(hash func(key string) uint64) Option {
 	return option(func(c *config) { c.hash, c.hashGiven = hash, true })
 }
 
-// WithLoadFactor sets how far Acquire lets the load of a backend go beyond its
-// fair share of what is in flight: to c times of it, rounded up. The default is
+// WithLoadFactor sets how many leases Acquire lets a backend have: c times its fair
+// share of those in flight, rounded up; Acquire has the formula. The default is
 // DefaultLoadFactor. Closer to 1 loads are more even, and more keys are away from
 // their backend. 1 and below, infinity and NaN are ErrInvalidLoadFactor. It can be
 // changed later with SetLoadFactor.

@@ -17,7 +17,8 @@ type Range struct {
 }
 
 // Contains reports whether a position, of Position or given to GetHash, is in the
-// range.
+// range. A store that keeps its keys sorted by Position reads a range without a look
+// at the others; positions do not depend on the backends.
 func (r Range) Contains(position uint64) bool {
 	return r.Start <= position && position <= r.End-1
 }
@@ -67,8 +68,9 @@ func (r *Ring[T]) Position(key string) uint64 {
 // that name, those that the backend has instead of unhealthy ones included: a
 // lookup of a position, by GetHash, returns its value exactly within them. They
 // are in order and apart from each other. Each position is in a range of exactly
-// one backend while any is healthy. A backend that is not there, not healthy or
-// outranked at its placement has none.
+// one backend while any is healthy. A backend that is not there, that is
+// not healthy or that shares its placement with a healthy one which outranks it has
+// none.
 //
 // The sequence can be used again; each use sees the state of its beginning. It
 // then takes the read lock while it copies the names, and time for each point.
@@ -127,10 +129,16 @@ func (r *Ring[T]) Holders(n int) iter.Seq2[Range, []string] {
 // range moves but to those that come, or from those that go.
 //
 // To move data without losing any, make the change on a Clone of the ring and Diff
-// the ring with it; have each backend fetch what Gains names for it; make the change
-// on the ring, as by Set(clone.Backends()); then have each backend delete what Losses
-// names. Whatever is written meanwhile the caller must send to the old and to the new
-// holders. The example of Gains shows it.
+// the ring with it; have each backend fetch what Gains names for it; make the same
+// change on the ring, by the same call and with no other change of the membership in
+// between; then have each backend delete what Losses names. (Not by Set with the
+// Backends of the Clone: that would undo what health checks have found since.) Whatever
+// is written meanwhile the caller must send to the old and to the new holders. The
+// example of Gains shows it.
+//
+// States count. An Unhealthy backend holds nothing here, and others stand in for it,
+// whether they have its data or not. Where data stay with a backend that is down, make
+// it Healthy in both, which are then Clones, and leave it out where Gains names it.
 //
 // The zero value is that of two states which do not differ. A RingDiff may be
 // copied; it is safe for concurrent use by multiple goroutines that do not write

@@ -22,9 +22,9 @@ type Stats struct {
 	Rebuilds    uint64        `json:"rebuilds"`
 	LastRebuild time.Duration `json:"last_rebuild_ns"`
 
-	// Fallbacks estimates how many slots or points Get, GetBytes and GetHash have
-	// passed over since the structure was made, because they were unhealthy. It is
-	// extrapolated from one key in 64, chosen by its hash.
+	// Fallbacks estimates how many slots or points Get, GetBytes and GetHash, and no
+	// other lookups, have passed over since the structure was made, because they were
+	// unhealthy. It is extrapolated from one key in 64, chosen by its hash.
 	Fallbacks uint64 `json:"fallbacks"`
 
 	// LoadFactor is the c of WithLoadFactor or SetLoadFactor.
@@ -32,8 +32,9 @@ type Stats struct {
 
 	// InFlight is the number of leases that Acquire has given or is about to give and
 	// that are not released, those of unhealthy and removed backends included. Loads
-	// has them by name of backend, where there are any. Leases come and go while
-	// this is read, so that the loads may be less than InFlight together.
+	// has them by name of backend, without those that have none; it is never nil. Leases
+	// come and go while this is read, so that the loads may be less than InFlight
+	// together.
 	InFlight int64            `json:"in_flight"`
 	Loads    map[string]int64 `json:"loads"`
 }

@@ -18,7 +18,8 @@
 // A [Key] finds the key of a request: [Header], [Cookie], [RemoteAddr], [Path],
 // [PathSegments], [FromContext], or the first that there is of several, with
 // [First]. Requests without a key go to the healthy backends in turn, whatever their
-// weights.
+// weights. Loads are not bounded: all requests of a key go to its backend, however many
+// they are.
 //
 // # What a backend gets
 //
@@ -80,8 +81,9 @@
 // backend as Healthy, which is the zero State, makes it so until it has failed as often
 // again; a Reconcile keeps the mark.
 //
-// Where the caller has checks of its own, Options.NoProbe leaves it to those to bring
-// a backend back.
+// A backend that is not marked is not probed. Where the caller has checks of its own,
+// they report to the table by its CompareAndSwapState, and Options.NoProbe leaves it to
+// them to bring a backend back.
 //
 // # Cost
 //

@@ -97,14 +97,16 @@ func ExampleWithKey() {
 	}
 	defer transport.Close()
 	key := chashhttp.First(chashhttp.Header("X-User"), chashhttp.RemoteAddr())
-	proxy := httptest.NewServer(&httputil.ReverseProxy{
+	handler := &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out = pr.Out.WithContext(chashhttp.WithKey(pr.Out.Context(), key(pr.In)))
 			pr.Out.Host = "" // the backend's own
 			pr.SetXForwarded()
 		},
-	})
+	}
+
+	proxy := httptest.NewServer(handler)
 	defer proxy.Close()
 
 	for _, user := range []string{"ann", "bob", "cyd", "ann", "bob", "cyd"} {

@@ -136,7 +136,6 @@ func reserve(addr *net.TCPAddr) (release func()) {
 // A structure is a Maglev or a Ring.
 type structure interface {
 	chashhttp.Table
-	Get(key string) (*url.URL, error)
 	GetN(key string, n int) ([]*url.URL, error)
 	Candidates(key string) iter.Seq[*url.URL]
 	Add(backends ...chash.Backend[*url.URL]) error
@@ -144,6 +143,7 @@ type structure interface {
 	Set(backends []chash.Backend[*url.URL]) error
 	SetState(name string, state chash.State) error
 	SetValue(name string, value *url.URL) error
+	Stats() chash.Stats
 }
 
 func backends(servers ...*server) []chash.Backend[*url.URL] {

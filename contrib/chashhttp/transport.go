@@ -18,6 +18,7 @@ import (
 // A Table is what a Transport asks of a *chash.Maglev[*url.URL] or a
 // *chash.Ring[*url.URL]. Their methods of those names say what each does.
 type Table interface {
+	Get(key string) (*url.URL, error)
 	GetFunc(key string, accept func(*url.URL) bool) (*url.URL, error)
 	Next() (*url.URL, error)
 	Backends() []chash.Backend[*url.URL]
@@ -181,7 +182,7 @@ func (r *route) find() (*url.URL, error) {
 	case first && r.key == "":
 		return r.table.Next()
 	case first:
-		return r.table.GetFunc(r.key, nil)
+		return r.table.Get(r.key)
 	case r.key == "":
 		// An order of the request's own, so that what is meant for a dead backend
 		// is spread over all the others.

@@ -406,3 +406,24 @@ func TestTransport_KeyAskedOnce(t *testing.T) {
 	require.Equal(t, "b", got.backend)
 	require.Equal(t, 1, asked)
 }
+
+// Requests that go elsewhere since their backend is marked are in the table's Fallbacks.
+func TestTransport_Fallbacks(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, newTable func(*testing.T, ...*server) structure) {
+		table := newTable(t, startServers(t, "a", "b")...)
+		base := roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
+		})
+		transport := newTransport(t, table, chashhttp.Options{Base: base})
+		ask := func() uint64 {
+			for _, key := range keys(1000) { // of which one in 64 is counted
+				get(t, transport, key)
+			}
+			return table.Stats().Fallbacks
+		}
+		require.Zero(t, ask())
+		require.NoError(t, table.SetState("a", chash.Unhealthy))
+		require.NotZero(t, ask())
+	})
+}
