@@ -9,6 +9,9 @@ import (
 	"github.com/chash-go/chash/contrib/chashgrpc"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/balancer/base"
+	"google.golang.org/grpc/balancer/endpointsharding"
+	"google.golang.org/grpc/balancer/pickfirst"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
@@ -111,6 +114,62 @@ func TestAggregatedState(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A42 once more, word by word, for all that up to four endpoints can be.
+func TestAggregatedState_Rules(t *testing.T) {
+	const idle, connecting, ready, failed = connectivity.Idle, connectivity.Connecting, connectivity.Ready, connectivity.TransientFailure
+	rule := func(states []connectivity.State) connectivity.State {
+		count := map[connectivity.State]int{}
+		for _, s := range states {
+			count[s]++
+		}
+		if count[ready] >= 1 {
+			return ready
+		}
+		if count[failed] >= 2 {
+			return failed
+		}
+		if count[connecting] >= 1 {
+			return connecting
+		}
+		if count[failed] == 1 && len(states) > 1 {
+			return connecting
+		}
+		if count[idle] >= 1 {
+			return idle
+		}
+		return failed
+	}
+	var check func(states []connectivity.State)
+	check = func(states []connectivity.State) {
+		require.Equal(t, rule(states), chashgrpc.Aggregate(states...), "%v", states)
+		if len(states) == 4 {
+			return
+		}
+		for _, s := range []connectivity.State{idle, connecting, ready, failed} {
+			check(append(states[:len(states):len(states)], s))
+		}
+	}
+	check(nil)
+}
+
+// The child may tell of endpoints that an update under way has taken from the policy.
+func TestStatesOfEndpointsThatAreGone(t *testing.T) {
+	addrs := addresses(20)
+	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointAt(addrs[0]))
+	c.connect()
+	outdated := &channel{}
+	child := endpointsharding.NewBalancer(outdated, balancer.BuildOptions{}, balancer.Get(pickfirst.Name).Build, endpointsharding.Options{})
+	defer child.Close()
+	require.NoError(t, child.UpdateClientConnState(balancer.ClientConnState{
+		ResolverState: resolver.State{Endpoints: endpointsAt(addrs...)},
+	}))
+	c.policy.(interface{ UpdateState(balancer.State) }).UpdateState(outdated.state())
+	require.Equal(t, connectivity.Connecting, c.state().ConnectivityState, "of the one that is there it is the newest")
+	_, err := c.pick(keyed(t, "key"))
+	require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
+	require.Equal(t, 1, chashgrpc.Stats(c.policy).Backends)
 }
 
 func TestReconnects(t *testing.T) {
@@ -247,6 +306,29 @@ func TestLoadIsReleased(t *testing.T) {
 	for _, result := range results {
 		result.Done(balancer.DoneInfo{Err: errors.New("failed")})
 	}
+	require.Zero(t, chashgrpc.Stats(c.policy).InFlight)
+}
+
+// What an endpoint's own policy says of a pick stands, and the load is released.
+func TestLoadIsReleased_ByTheEndpointsOwnPolicy(t *testing.T) {
+	c := newChannel(t, chashgrpc.MaglevName, `{"loadFactor": 1.5}`, endpointsAt(addresses(4)...)...)
+	c.connect()
+	failed := errors.New("failed")
+	chashgrpc.SetPicker(c.policy, base.NewErrPicker(failed))
+	_, err := c.pick(keyed(t, "key"))
+	require.ErrorIs(t, err, failed)
+	require.Zero(t, chashgrpc.Stats(c.policy).InFlight)
+
+	var told []balancer.DoneInfo
+	chashgrpc.SetPicker(c.policy, picker(func(balancer.PickInfo) (balancer.PickResult, error) {
+		return balancer.PickResult{Done: func(info balancer.DoneInfo) { told = append(told, info) }}, nil
+	}))
+	result, err := c.state().Picker.Pick(keyed(t, "key"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, chashgrpc.Stats(c.policy).InFlight)
+	info := balancer.DoneInfo{Err: failed, BytesSent: true}
+	result.Done(info)
+	require.Equal(t, []balancer.DoneInfo{info}, told)
 	require.Zero(t, chashgrpc.Stats(c.policy).InFlight)
 }
 

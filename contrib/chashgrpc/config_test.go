@@ -21,6 +21,7 @@ func TestParseConfig(t *testing.T) {
 		{ring, `{"replicas": 1, "seed": 0, "requestHashHeader": "", "loadFactor": 2}`, nil},
 		{maglev, `{"tableSize": null, "loadFactor": null}`, nil},
 		{maglev, `{"somethingNew": true}`, nil},
+		{ring, `{"requestHashHeader": "azAZ09-_."}`, nil},
 
 		{maglev, `{"tableSize": 4096}`, chash.ErrTableSizeNotPrime},
 		{maglev, `{"tableSize": 0}`, chash.ErrTableSizeNotPrime},
@@ -44,6 +45,10 @@ func TestParseConfig(t *testing.T) {
 		{maglev, `{"requestHashHeader": ":path"}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"requestHashHeader": "a key"}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"requestHashHeader": "kéy"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, "{\"requestHashHeader\": \"`\"}", chashgrpc.ErrInvalidConfig}, // what is next to letters and digits
+		{maglev, `{"requestHashHeader": "{"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"requestHashHeader": "/"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"requestHashHeader": ":"}`, chashgrpc.ErrInvalidConfig},
 		{ring, `[]`, chashgrpc.ErrInvalidConfig},
 		{ring, `{`, chashgrpc.ErrInvalidConfig},
 		{ring, ``, chashgrpc.ErrInvalidConfig},

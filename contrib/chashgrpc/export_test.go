@@ -3,6 +3,7 @@ package chashgrpc
 import (
 	"github.com/chash-go/chash"
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
 )
 
 // Stats returns what a policy's mapping says of itself.
@@ -11,4 +12,23 @@ func Stats(b balancer.Balancer) chash.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mapping.(interface{ Stats() chash.Stats }).Stats()
+}
+
+// SetPicker makes all endpoints of a policy pick with a picker of the test's.
+func SetPicker(b balancer.Balancer, picker balancer.Picker) {
+	p := b.(*policy)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.endpoints {
+		e.ready.Store(&leafPicker{picker})
+	}
+}
+
+// Aggregate returns the state of a channel whose endpoints have those states.
+func Aggregate(states ...connectivity.State) connectivity.State {
+	var count [connectivity.Shutdown + 1]int
+	for _, s := range states {
+		count[s]++
+	}
+	return aggregate(&count)
 }

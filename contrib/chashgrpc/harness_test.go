@@ -193,6 +193,11 @@ func (c *channel) pick(info balancer.PickInfo) (string, error) {
 	return sc.addr, nil
 }
 
+// A picker picks as the test says.
+type picker func(balancer.PickInfo) (balancer.PickResult, error)
+
+func (p picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) { return p(info) }
+
 func endpointAt(addrs ...string) resolver.Endpoint {
 	var e resolver.Endpoint
 	for _, a := range addrs {
