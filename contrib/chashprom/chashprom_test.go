@@ -27,11 +27,20 @@ func newTable(t *testing.T, names ...string) *chash.Maglev[string] {
 
 // What a scrape over HTTP says is what the structures say.
 func TestCollector_Scrape(t *testing.T) {
-	table := newTable(t, "a", "b", "c")
-	require.NoError(t, table.SetState("b", chash.Unhealthy))
-	require.NoError(t, table.SetState("c", chash.Draining))
+	// No two numbers are alike that could be mistaken for each other.
+	table := newTable(t, "a", "b", "c", "d", "e", "f")
+	for name, state := range map[string]chash.State{
+		"b": chash.Unhealthy, "c": chash.Unhealthy, "d": chash.Draining, "e": chash.Draining, "f": chash.Draining,
+	} {
+		require.NoError(t, table.SetState(name, state))
+	}
+	require.NoError(t, table.SetLoadFactor(1.75))
 	lease, err := table.Acquire("key")
 	require.NoError(t, err)
+	for i := range 1000 {
+		_, err := table.Get(fmt.Sprint("key-", i))
+		require.NoError(t, err)
+	}
 	ring, err := chash.NewRing([]chash.Backend[int]{{Name: "x", Value: 1}}, chash.WithReplicas(3))
 	require.NoError(t, err)
 
@@ -54,25 +63,26 @@ func TestCollector_Scrape(t *testing.T) {
 
 	text := scrape()
 	stats := table.Stats()
+	require.Positive(t, stats.Fallbacks)
 	for _, line := range []string{
 		`chash_backends{state="healthy",structure="table"} 1`,
-		`chash_backends{state="unhealthy",structure="table"} 1`,
-		`chash_backends{state="draining",structure="table"} 1`,
-		`chash_placements{structure="table"} 2`,
+		`chash_backends{state="unhealthy",structure="table"} 2`,
+		`chash_backends{state="draining",structure="table"} 3`,
+		`chash_placements{structure="table"} 3`,
 		`chash_size{structure="table"} 13`,
 		`chash_size{structure="ring"} 3`,
 		fmt.Sprintf(`chash_share_min_ratio{structure="table"} %v`, stats.MinShareRatio),
 		fmt.Sprintf(`chash_share_max_ratio{structure="table"} %v`, stats.MaxShareRatio),
-		`chash_rebuilds_total{structure="table"} 2`,
+		`chash_rebuilds_total{structure="table"} 4`,
 		`chash_rebuilds_total{structure="ring"} 1`,
 		fmt.Sprintf(`chash_last_rebuild_seconds{structure="table"} %v`, stats.LastRebuild.Seconds()),
-		`chash_fallbacks_total{structure="table"} 0`,
-		`chash_load_factor{structure="table"} 1.25`,
+		fmt.Sprintf(`chash_fallbacks_total{structure="table"} %d`, stats.Fallbacks),
+		`chash_load_factor{structure="table"} 1.75`,
 		`chash_leases_in_flight{structure="table"} 1`,
 		fmt.Sprintf(`chash_fingerprint{structure="table"} %v`, float64(table.Fingerprint()>>11)),
 		fmt.Sprintf(`chash_live_fingerprint{structure="table"} %v`, float64(table.LiveFingerprint()>>11)),
 		fmt.Sprintf(`chash_backend_share_ratio{backend="a",structure="table"} %v`, table.Shares()[0].Share),
-		`chash_backend_share_ratio{backend="c",structure="table"} 0`,
+		`chash_backend_share_ratio{backend="f",structure="table"} 0`,
 		`chash_backend_share_ratio{backend="x",structure="ring"} 1`,
 		`chash_backend_leases_in_flight{backend="a",structure="table"} 1`,
 		`chash_backend_leases_in_flight{backend="b",structure="table"} 0`,
@@ -172,10 +182,12 @@ func TestCollector_WhileOthersChange(t *testing.T) {
 func TestCollector_NamesOfAnyBytes(t *testing.T) {
 	collector := chashprom.New(chashprom.PerBackend(), nil)
 	require.NoError(t, collector.Add("table", newTable(t, "a\xfe", "a\xff")))
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(collector))
-	_, err := registry.Gather()
-	require.NoError(t, err)
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
+# HELP chash_backend_leases_in_flight Leases of Acquire that a backend has and that are not released.
+# TYPE chash_backend_leases_in_flight gauge
+chash_backend_leases_in_flight{backend="\"a\\xfe\"",structure="table"} 0
+chash_backend_leases_in_flight{backend="\"a\\xff\"",structure="table"} 0
+`), "chash_backend_leases_in_flight"))
 	require.ErrorIs(t, collector.Add("\xff", newTable(t)), chashprom.ErrInvalidName)
 }
 
