@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -102,12 +103,24 @@ func TestStats_MinAndMaxShare(t *testing.T) {
 }
 
 func TestStats_JSON(t *testing.T) {
-	knowers(t, numbered("b", 2), func(t *testing.T, s knower) {
-		data, err := json.Marshal(s.Stats())
+	knowers(t, numbered("b", 6), func(t *testing.T, s knower) {
+		require.NoError(t, s.SetState("b0", chash.Unhealthy))
+		require.NoError(t, s.SetState("b1", chash.Draining))
+		_, err := s.(bounded).Acquire("key")
+		require.NoError(t, err)
+		for i := range 1000 {
+			_, err := s.Get(fmt.Sprint("key", i))
+			require.NoError(t, err)
+		}
+		want := s.Stats()
+		for i, fields := 0, reflect.ValueOf(want); i < fields.NumField(); i++ {
+			require.NotZero(t, fields.Field(i).Interface(), "one that is left out would be 0 too: %s", fields.Type().Field(i).Name)
+		}
+		data, err := json.Marshal(want)
 		require.NoError(t, err)
 		var back chash.Stats
 		require.NoError(t, json.Unmarshal(data, &back))
-		require.Equal(t, s.Stats(), back)
+		require.Equal(t, want, back)
 	})
 }
 
