@@ -102,19 +102,15 @@ func TestAppendTable_LookupByHand(t *testing.T) {
 	rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
 		backends := randomBackends(rng, true, 1+rng.IntN(20))
 		randomStates(rng, backends)
+		backends[0].State = chash.Unhealthy // one at least is not draining
 		m, err := chash.NewMaglev(backends, chash.WithTableSize(1021))
 		require.NoError(t, err)
 		r, err := chash.NewRing(backends, chash.WithReplicas(5), chash.WithHash(xxhash.Sum64String))
 		require.NoError(t, err)
 		table, points := m.AppendTable(nil), r.AppendPoints(nil)
-		require.Equal(t, len(points) == 0, len(table) == 0)
 		for _, key := range sampleKeys[:200] {
 			hash := xxhash.Sum64String(key)
 			owner, err := m.Owner(key)
-			if len(table) == 0 {
-				require.Error(t, err)
-				continue
-			}
 			require.NoError(t, err)
 			require.Equal(t, owner, m.Backends()[table[hash%uint64(len(table))]])
 
