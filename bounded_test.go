@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
@@ -461,26 +462,41 @@ func together[R any](n int, f func(i int) R) []R {
 	return results
 }
 
+// threads has goroutines run on more threads than there may be processors, so that the
+// system takes the processor away from one at any instruction while the others go on.
+// On two busy processors with a thread each, a mistake in between goes unseen.
+func threads(t *testing.T) {
+	t.Helper()
+	before := runtime.GOMAXPROCS(max(8, runtime.GOMAXPROCS(0)))
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
 // inStep is for how many rounds a pair runs: enough that the two meet within a few
 // instructions many times, if there are two processors.
-const inStep = 10000
+const inStep = 30000
 
 // pair calls f in two goroutines, which begin each round at about the same time.
 // The last to come has a lead, as the other has yet to hear of it, and waits for
 // longer and longer, over and over, to make up for that. The first to come waits
-// for the other, but not for ever: it may have no processor.
+// for the other, which may be a whole time slice away from having a processor; but
+// for a second in all, where it seldom has one.
 func pair(f func(i, round int)) {
+	const patience = 10_000 // after which the other may need this one's processor
+	late := time.Now().Add(time.Second)
 	var begun, idle atomic.Int64
 	together(2, func(i int) int {
-		patience := 3_000_000
+		alone := false // it has waited for long enough
 		for round := range inStep {
 			if both := int64(2*round + 2); begun.Add(1) == both {
 				for range round % 256 {
 					idle.Load()
 				}
 			} else {
-				for patience > 0 && begun.Load() < both {
-					patience--
+				for waits := 0; begun.Load() < both && !alone; waits++ {
+					if waits > patience {
+						alone = time.Now().After(late)
+						runtime.Gosched()
+					}
 				}
 			}
 			f(i, round)
@@ -493,6 +509,7 @@ func pair(f func(i, round int)) {
 // time one gets it, and the other goes on. With three equal backends and up to two
 // leases each has one place.
 func TestAcquire_LastPlace(t *testing.T) {
+	threads(t)
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(chash.Named("a", "b", "c"))
 		var taken [3]atomic.Int64
@@ -777,6 +794,7 @@ func TestAcquire_OutdatedSnapshot(t *testing.T) {
 // TestRelease_Once: a lease is given back once, however often and by however many
 // it is released.
 func TestRelease_Once(t *testing.T) {
+	threads(t)
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(chash.Named("a"))
 		kept := acquire(t, s, "key")
@@ -1110,6 +1128,7 @@ const holders = 64
 // for a total read before; the total has not fallen since, and so the bound has
 // not. The observer reads a load before the total, for the same reason.
 func TestAcquire_BoundWhileFilling(t *testing.T) {
+	threads(t)
 	backends, weights, healthy := weightedBackends(11)
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		for _, c := range []float64{chash.DefaultLoadFactor, 1.0625, 3} {
@@ -1245,6 +1264,7 @@ func TestAcquire_BoundUnderChurn(t *testing.T) {
 // The test's own count of a backend goes up after Acquire and down before Release,
 // so that it is never above the load.
 func TestAcquire_BoundInTheRun(t *testing.T) {
+	threads(t)
 	const c = chash.DefaultLoadFactor
 	rounds := 600
 	if testing.Short() {
