@@ -539,6 +539,7 @@ func TestRanges_Uneven(t *testing.T) {
 	require.NoError(t, r.SetState("c", chash.Unhealthy))
 	d, err := before.Diff(r)
 	require.NoError(t, err)
+	total := 0
 	for n := 1; n <= 6; n++ {
 		sum := new(big.Int)
 		for one, names := range r.Holders(n) {
@@ -558,7 +559,9 @@ func TestRanges_Uneven(t *testing.T) {
 		if n == 6 && gained > 0 {
 			t.Errorf("Gains(d, 6) has %d ranges, want none", gained)
 		}
+		total += gained
 	}
+	require.Positive(t, total)
 	// Many placements, of which nearly all hold a copy.
 	r, err = chash.NewRing(chash.Named(manyNames("b", 2000)...), chash.WithReplicas(100))
 	require.NoError(t, err)

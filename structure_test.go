@@ -6,8 +6,9 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// structureOf is every call that Maglev and Ring have in common, which is every
-// call that they have: tests of common behaviour run over both through it.
+// structureOf is what Maglev and Ring have in common to look up and to change: tests of
+// common behaviour run over both through it. Tests of what else they have in common,
+// such as Acquire or Stats, say so by interfaces of their own.
 type structureOf[T any] interface {
 	Get(key string) (T, error)
 	GetBytes(key []byte) (T, error)

@@ -213,3 +213,21 @@ chash_backend_leases_in_flight{backend="a",structure="table"} 1
 chash_backend_leases_in_flight{backend="b",structure="table"} 0
 `), "chash_backend_leases_in_flight"))
 }
+
+// What a collector does not export it does not describe, as another one may.
+func TestCollector_Describe(t *testing.T) {
+	described := func(opts ...chashprom.Option) string {
+		ch := make(chan *prometheus.Desc, 100)
+		chashprom.New(opts...).Describe(ch)
+		close(ch)
+		var all strings.Builder
+		for desc := range ch {
+			fmt.Fprintln(&all, desc)
+		}
+		return all.String()
+	}
+	for _, name := range []string{"chash_backend_share_ratio", "chash_backend_leases_in_flight"} {
+		require.NotContains(t, described(), name)
+		require.Contains(t, described(chashprom.PerBackend()), name)
+	}
+}
