@@ -83,7 +83,7 @@
 // after it, and none waits for a rebuild: that happens inside the call which
 // changes the backends. Such calls wait for each other, and what describes the
 // whole structure, such as Backends, Len and Clone, waits for them. So does the
-// first Acquire of a structure, which makes the counters, and no other.
+// first Acquire or AcquireNext of a structure, which makes the counters, and no other.
 //
 // Lookups do not allocate, but for the slice that GetN returns, a sequence of
 // Candidates that is kept and not just ranged over, and the set by which more

@@ -68,9 +68,8 @@ func (r *Ring[T]) Position(key string) uint64 {
 // that name, those that the backend has instead of unhealthy ones included: a
 // lookup of a position, by GetHash, returns its value exactly within them. They
 // are in order and apart from each other. Each position is in a range of exactly
-// one backend while any is healthy. A backend that is not there, that is
-// not healthy or that shares its placement with a healthy one which outranks it has
-// none.
+// one backend while any is healthy. A backend that is not there, that is not healthy or
+// that shares its placement with a healthy one which outranks it has none.
 //
 // The sequence can be used again; each use sees the state of its beginning. It
 // then takes the read lock while it copies the names, and time for each point.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -315,18 +314,8 @@ func TestProxy_ClientGone(t *testing.T) {
 	servers := startServers(t, "a", "b")
 	table := newMaglev(t, servers...)
 	transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1})
-	failed := make(chan error, 1)
-	front := httptest.NewServer(&httputil.ReverseProxy{
-		Transport:    transport,
-		Rewrite:      func(*httputil.ProxyRequest) {},
-		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed <- err },
-	})
-	defer front.Close()
-	conn, err := net.Dial("tcp", front.Listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "PUT / HTTP/1.1\r\nHost: x\r\n%s: key\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n", keyHeader)
-	require.NoError(t, err)
+	front, failed := startFront(t, transport)
+	converse(t, front, "PUT / HTTP/1.1\r\nHost: x\r\n"+keyHeader+": key\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n")
 	require.ErrorIs(t, <-failed, chashhttp.ErrRequestBody)
 	for _, name := range []string{"a", "b"} {
 		require.Equal(t, chash.Healthy, state(t, table, name))

@@ -1,12 +1,15 @@
 package chashhttp_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"runtime"
 	"strings"
@@ -310,6 +313,38 @@ func probers() int {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// startFront starts a ReverseProxy over a Transport that leaves requests as they came
+// in, and tells of what failed: of one request, unless it is read.
+func startFront(t *testing.T, transport http.RoundTripper) (front *httptest.Server, failed <-chan error) {
+	t.Helper()
+	errs := make(chan error, 1)
+	front = httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(*httputil.ProxyRequest) {},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			w.WriteHeader(http.StatusBadGateway)
+			errs <- err
+		},
+	})
+	t.Cleanup(front.Close)
+	return front, errs
+}
+
+// converse sends a server what no client of net/http would, and returns the status of
+// the answer.
+func converse(t *testing.T, front *httptest.Server, request string) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", front.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
 
 // A tracked body knows what was done to it.
 type trackedBody struct {

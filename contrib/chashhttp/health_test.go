@@ -282,6 +282,19 @@ func TestHealth_OthersStates(t *testing.T) {
 	require.Zero(t, servers[1].probes.Load())
 }
 
+// holdProbe has a server answer no request, and the first probe only after release.
+func holdProbe(s *server) (arrived, release chan struct{}) {
+	arrived, release = make(chan struct{}), make(chan struct{})
+	s.answer(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/probe" {
+			panic(http.ErrAbortHandler)
+		}
+		close(arrived)
+		<-release
+	})
+	return arrived, release
+}
+
 // A drain that begins while a probe is under way is not undone by it.
 func TestHealth_DrainDuringProbe(t *testing.T) {
 	t.Parallel()
@@ -290,14 +303,7 @@ func TestHealth_DrainDuringProbe(t *testing.T) {
 	transport := newTransport(t, table, chashhttp.Options{
 		FailureThreshold: 1, ProbePath: "/probe", ProbeInterval: time.Millisecond, ProbeTimeout: time.Minute,
 	})
-	arrived, release := make(chan struct{}), make(chan struct{})
-	servers[0].answer(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/probe" {
-			panic(http.ErrAbortHandler)
-		}
-		close(arrived)
-		<-release
-	})
+	arrived, release := holdProbe(servers[0])
 	get(t, transport, keyFor(t, table, servers[0]))
 	<-arrived
 	require.NoError(t, table.SetState("a", chash.Draining))
@@ -335,14 +341,7 @@ func TestHealth_MovedDuringProbe(t *testing.T) {
 	transport := newTransport(t, table, chashhttp.Options{
 		FailureThreshold: 1, ProbePath: "/probe", ProbeInterval: time.Millisecond, ProbeTimeout: time.Minute, OnChange: changes.note,
 	})
-	arrived, release := make(chan struct{}), make(chan struct{})
-	servers[0].answer(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/probe" {
-			panic(http.ErrAbortHandler)
-		}
-		close(arrived)
-		<-release
-	})
+	arrived, release := holdProbe(servers[0])
 	servers[2].down.Store(true)
 	get(t, transport, keyFor(t, table, servers[0]))
 	<-arrived

@@ -1,15 +1,12 @@
 package chashhttp_test
 
 import (
-	"bufio"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
-	"net/http/httputil"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -71,8 +68,7 @@ func TestProxy_HTTP2Refuses(t *testing.T) {
 			t.Parallel()
 			table, base, requests := startHTTP2(t, test.secure)
 			transport := newTransport(t, table, chashhttp.Options{Base: base, FailureThreshold: 1})
-			front := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, Rewrite: func(*httputil.ProxyRequest) {}})
-			defer front.Close()
+			front, _ := startFront(t, transport)
 			send := func(headers map[string]string) int {
 				req := newRequest(t, http.MethodGet, front.URL, "key", nil)
 				for name, value := range headers {
@@ -100,17 +96,9 @@ func TestProxy_BadTrailer(t *testing.T) {
 	servers := startServers(t, "a", "b")
 	table := newMaglev(t, servers...)
 	transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 1})
-	front := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, Rewrite: func(*httputil.ProxyRequest) {}})
-	defer front.Close()
-	conn, err := net.Dial("tcp", front.Listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "PUT / HTTP/1.1\r\nHost: x\r\n%s: key\r\nTransfer-Encoding: chunked\r\nTrailer: a b\r\n\r\n0\r\n\r\n", keyHeader)
-	require.NoError(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	front, _ := startFront(t, transport)
+	status := converse(t, front, "PUT / HTTP/1.1\r\nHost: x\r\n"+keyHeader+": key\r\nTransfer-Encoding: chunked\r\nTrailer: a b\r\n\r\n0\r\n\r\n")
+	require.Equal(t, http.StatusBadGateway, status)
 	require.Equal(t, chashhttp.Stats{}, transport.Stats())
 	for _, s := range servers {
 		require.Zero(t, s.requests.Load())
@@ -122,19 +110,9 @@ func TestProxy_BadTrailer(t *testing.T) {
 func TestProxy_OpaqueURL(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "a")
-	failed := make(chan error, 1)
-	front := httptest.NewServer(&httputil.ReverseProxy{
-		Transport:    newTransport(t, newMaglev(t, s), chashhttp.Options{}),
-		Rewrite:      func(*httputil.ProxyRequest) {},
-		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed <- err },
-	})
-	defer front.Close()
-	conn, err := net.Dial("tcp", front.Listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprint(conn, "GET http:path HTTP/1.1\r\nHost: x\r\n\r\n")
-	require.NoError(t, err)
-	err = <-failed
+	front, failed := startFront(t, newTransport(t, newMaglev(t, s), chashhttp.Options{}))
+	require.Equal(t, http.StatusBadGateway, converse(t, front, "GET http:path HTTP/1.1\r\nHost: x\r\n\r\n"))
+	err := <-failed
 	require.ErrorIs(t, err, chashhttp.ErrInvalidURL)
 	require.ErrorContains(t, err, `"http:path"`)
 	require.Zero(t, s.requests.Load())
@@ -144,20 +122,8 @@ func TestProxy_OpaqueURL(t *testing.T) {
 func TestProxy_AbsoluteURL(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "a")
-	front := httptest.NewServer(&httputil.ReverseProxy{
-		Transport: newTransport(t, newMaglev(t, s), chashhttp.Options{}),
-		Rewrite:   func(*httputil.ProxyRequest) {},
-	})
-	defer front.Close()
-	conn, err := net.Dial("tcp", front.Listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = fmt.Fprint(conn, "GET http://example.org/path HTTP/1.1\r\nHost: example.org\r\n\r\n")
-	require.NoError(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	front, _ := startFront(t, newTransport(t, newMaglev(t, s), chashhttp.Options{}))
+	require.Equal(t, http.StatusOK, converse(t, front, "GET http://example.org/path HTTP/1.1\r\nHost: example.org\r\n\r\n"))
 	require.Equal(t, "/path", s.last.Load().RequestURI)
 	require.Equal(t, "example.org", s.last.Load().Host)
 }

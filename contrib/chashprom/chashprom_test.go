@@ -178,16 +178,22 @@ func TestCollector_WhileOthersChange(t *testing.T) {
 	wait.Wait()
 }
 
+// checkLeases compares what a collector says of the leases of each backend.
+func checkLeases(t *testing.T, collector *chashprom.Collector, lines string) {
+	t.Helper()
+	const name = "chash_backend_leases_in_flight"
+	head := "# HELP " + name + " Leases of Acquire that a backend has and that are not released.\n# TYPE " + name + " gauge"
+	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(head+lines), name))
+}
+
 // A label must be valid UTF-8, a name need not be.
 func TestCollector_NamesOfAnyBytes(t *testing.T) {
 	collector := chashprom.New(chashprom.PerBackend(), nil)
 	require.NoError(t, collector.Add("table", newTable(t, "a\xfe", "a\xff")))
-	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP chash_backend_leases_in_flight Leases of Acquire that a backend has and that are not released.
-# TYPE chash_backend_leases_in_flight gauge
+	checkLeases(t, collector, `
 chash_backend_leases_in_flight{backend="\"a\\xfe\"",structure="table"} 0
 chash_backend_leases_in_flight{backend="\"a\\xff\"",structure="table"} 0
-`), "chash_backend_leases_in_flight"))
+`)
 	require.ErrorIs(t, collector.Add("\xff", newTable(t)), chashprom.ErrInvalidName)
 }
 
@@ -206,12 +212,10 @@ func TestCollector_RemovedWithLeases(t *testing.T) {
 	require.NoError(t, table.Set(chash.Named("b")))
 	collector := chashprom.New(chashprom.PerBackend())
 	require.NoError(t, collector.Add("table", table))
-	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
-# HELP chash_backend_leases_in_flight Leases of Acquire that a backend has and that are not released.
-# TYPE chash_backend_leases_in_flight gauge
+	checkLeases(t, collector, `
 chash_backend_leases_in_flight{backend="a",structure="table"} 1
 chash_backend_leases_in_flight{backend="b",structure="table"} 0
-`), "chash_backend_leases_in_flight"))
+`)
 }
 
 // What a collector does not export it does not describe, as another one may.
