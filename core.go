@@ -24,8 +24,8 @@ type layout[L any] interface {
 	walk(key string) walk
 	// digest returns the hash of the key, big-endian.
 	digest(key string) []byte
-	// spread returns how much of the key space each placement owns.
-	spread() (counts []Count, shares []float64)
+	// spread returns the share of the key space that each placement owns.
+	spread() []float64
 	// print writes the mapping of the key space to names, given the hash of a name
 	// by placement, or 0 for nobody, and returns the name that has every key, or 0.
 	print(d *xxhash.Digest, names []uint64) (only uint64)

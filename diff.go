@@ -1,10 +1,8 @@
 package chash
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"math/big"
 	"math/bits"
 	"slices"
 )
@@ -35,66 +33,20 @@ type Diff struct {
 type Flow struct {
 	From  string  `json:"from"`  // a name, empty for nobody
 	To    string  `json:"to"`    // likewise, and never the same
-	Count Count   `json:"count"` // slots of a table, positions on a ring; never 0
-	Share float64 `json:"share"` // the same as a share of the key space
+	Share float64 `json:"share"` // of the key space; never 0
 }
-
-// A Count is an exact number of slots or of positions on a ring: Hi * 2^64 + Lo.
-// Hi is 1 for all 2^64 positions of a ring, with a Lo of 0, and 0 for everything
-// else. The zero value is 0; a Count may be copied and compared with ==.
-type Count struct{ Hi, Lo uint64 }
-
-// String returns the number in decimal.
-func (c Count) String() string {
-	n := new(big.Int).SetUint64(c.Hi)
-	return n.Lsh(n, 64).Or(n, new(big.Int).SetUint64(c.Lo)).String()
-}
-
-// MarshalText returns the number in decimal, which is how it appears in JSON.
-func (c Count) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText reads what MarshalText writes. Any other text is ErrCorrupt.
-func (c *Count) UnmarshalText(text []byte) error {
-	n, ok := new(big.Int).SetString(string(text), 10)
-	if !ok || n.Sign() < 0 || n.BitLen() > 128 {
-		return fmt.Errorf("%w: %q is not a count", ErrCorrupt, text)
-	}
-	hi := new(big.Int).Rsh(n, 64)
-	lo := n.Sub(n, new(big.Int).Lsh(hi, 64))
-	*c = Count{hi.Uint64(), lo.Uint64()}
-	return nil
-}
-
-func (c Count) add(d Count) Count {
-	lo, carry := bits.Add64(c.Lo, d.Lo, 0)
-	return Count{c.Hi + d.Hi + carry, lo}
-}
-
-// excess returns c - d, or 0 if that is negative.
-func (c Count) excess(d Count) Count {
-	lo, borrow := bits.Sub64(c.Lo, d.Lo, 0)
-	hi, borrow := bits.Sub64(c.Hi, d.Hi, borrow)
-	if borrow != 0 {
-		return Count{}
-	}
-	return Count{hi, lo}
-}
-
-// share returns c as a share of the total, rounded once.
-func (c Count) share(total Count) float64 { return c.float() / total.float() }
-
-func (c Count) float() float64 { return float64(c.Hi)*(1<<64) + float64(c.Lo) }
 
 // Diff compares the state of the table with that of another one, say a Clone from
 // before a change with the table after it, or the table with a Clone on which the
-// change is tried out. It sees names, not values.
+// change is tried out. It sees names, not values. Every share is a whole number of
+// slots, divided by the table size and rounded once.
 //
-// It counts slots. One whose placement is healthy counts for the backend to which
-// all its keys lead. The keys of any other spread over the healthy backends, and
-// the slot counts for the one to which the hash slot + m*q leads: q is the high
-// word of the product of floor((2^64-1)/m) and the first output of SplitMix64
-// seeded with the slot, so that over all slots these hashes are spread like those
-// of keys; m is the table size.
+// A slot whose placement is healthy counts for the backend to which all its keys
+// lead. The keys of any other spread over the healthy backends, and the slot counts
+// for the one to which the hash slot + m*q leads: q is the high word of the product
+// of floor((2^64-1)/m) and the first output of SplitMix64 seeded with the slot, so
+// that over all slots these hashes are spread like those of keys; m is the table
+// size.
 //
 // The error is ErrIncomparable for different table sizes or seeds, if one of the
 // two has a hash function of the caller's and the other has not, or if they have
@@ -104,8 +56,8 @@ func (m *Maglev[T]) Diff(next *Maglev[T]) (Diff, error) {
 	if next == nil {
 		return Diff{}, errNothingNext
 	}
-	before, names := m.named()
-	after, nextNames := next.named()
+	before, names, _ := m.named()
+	after, nextNames, _ := next.named()
 	size := before.layout.slots.n
 	if n := after.layout.slots.n; n != size {
 		return Diff{}, fmt.Errorf("%w: table sizes %d and %d", ErrIncomparable, size, n)
@@ -113,26 +65,110 @@ func (m *Maglev[T]) Diff(next *Maglev[T]) (Diff, error) {
 	if err := before.layout.hash.agrees(&after.layout.hash); err != nil {
 		return Diff{}, err
 	}
-	a, from, to := newAccount(names, nextNames)
+	a := newAccount(names, nextNames)
 	if before.live > 0 || after.live > 0 {
+		from, to := before.layout.finder(&before.view), after.layout.finder(&after.view)
 		for slot := range size {
-			a.move(from.of(slotOwner(before, slot)), to.of(slotOwner(after, slot)), Count{Lo: 1})
+			a.move(from.find(slot), to.find(slot), count{lo: 1})
 		}
 	}
-	return a.diff(Count{Lo: uint64(size)}), nil
+	return a.diff(count{lo: uint64(size)}), nil
 }
 
-// slotOwner returns the healthy placement that a slot counts for, or none.
-func slotOwner[T any](s *snapshot[T, *table], slot uint32) uint32 {
-	if p := s.layout.at(slot); s.healthy.has(p) {
+// A finder finds the healthy placement that each slot of a table counts for.
+//
+// It goes the way of a lookup, but not over the slots: it asks a set of those that
+// are healthy, which is small enough to stay in a processor's cache, and in which the
+// next member is at hand however far away it is. So a slot costs a bounded time
+// whatever the outage.
+type finder struct {
+	*table
+	view    *view
+	healthy slotSet // empty if all slots are healthy or none is
+}
+
+func (t *table) finder(v *view) finder {
+	f := finder{table: t, view: v}
+	if v.live > 0 && !v.whole {
+		f.healthy = newSlotSet(t.n, func(slot uint32) bool { return v.healthy.has(t.at(slot)) })
+	}
+	return f
+}
+
+// find returns the placement that a slot counts for, or none.
+func (f *finder) find(slot uint32) uint32 {
+	p := f.at(slot)
+	if f.view.healthy.has(p) {
 		return p
 	}
-	if s.live == 0 { // which the walk would find out in time of the table size
+	if f.view.live == 0 {
 		return none
 	}
-	w := s.layout.walkOf(s.layout.sample(slot))
-	p, _ := w.next(&s.view)
-	return p
+	w := f.walkOf(f.sample(slot))
+	pos := w.pos
+	for range w.hops {
+		if f.healthy.has(pos) {
+			return f.at(pos)
+		}
+		pos = step(pos, w.stride, f.n)
+	}
+	return f.at(f.healthy.from(w.then))
+}
+
+// A slotSet is a set of slots, not empty, in levels: the first has a bit for each
+// slot, and each one above it a bit for each word of the one below.
+type slotSet [][]uint64
+
+func newSlotSet(n uint32, has func(slot uint32) bool) slotSet {
+	level := make([]uint64, (n+63)/64)
+	for slot := range n {
+		if has(slot) {
+			level[slot/64] |= 1 << (slot % 64)
+		}
+	}
+	s := slotSet{level}
+	for len(level) > 1 {
+		above := make([]uint64, (len(level)+63)/64)
+		for i, word := range level {
+			if word != 0 {
+				above[i/64] |= 1 << (i % 64)
+			}
+		}
+		s, level = append(s, above), above
+	}
+	return s
+}
+
+// has reports whether a slot is a member. Where members are rare, the second level
+// nearly always knows, which is so small that reading it costs little.
+func (s slotSet) has(slot uint32) bool {
+	if len(s) > 1 && s[1][slot/64/64]>>(slot/64%64)&1 == 0 {
+		return false
+	}
+	return s[0][slot/64]>>(slot%64)&1 != 0
+}
+
+// from returns the first member at or after a slot, past the last one the first of
+// all.
+func (s slotSet) from(slot uint32) uint32 {
+	at := slot
+	for level := range s {
+		if word := at / 64; word < uint32(len(s[level])) {
+			if rest := s[level][word] >> (at % 64); rest != 0 {
+				return s.down(level, at+uint32(bits.TrailingZeros64(rest)))
+			}
+		}
+		at = at/64 + 1 // the words behind this one
+	}
+	return s.from(0)
+}
+
+// down returns the first member below a bit of a level.
+func (s slotSet) down(level int, bit uint32) uint32 {
+	for ; level > 0; level-- {
+		bit = bit*64 + uint32(bits.TrailingZeros64(s[level-1][bit]))
+	}
+	return bit
 }
 
 // sample returns a hash that leads to a slot. It is below 2^64: the quotient is
@@ -162,86 +198,111 @@ func (h *hasher) agrees(g *hasher) error {
 	return nil
 }
 
-// named returns the current state and, by placement, the name of the backend
-// whose value lookups return.
-func (c *core[T, L]) named() (*snapshot[T, L], []string) {
+// named returns the current state and, by placement, two names: of the backend
+// whose value lookups return, and of the one that owns it whatever its health.
+func (c *core[T, L]) named() (s *snapshot[T, L], answering, owning []string) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	names := make([]string, len(c.roster.placements))
-	for p := range names {
+	answering = make([]string, len(c.roster.placements))
+	owning = make([]string, len(c.roster.placements))
+	for p := range c.roster.placements {
 		lead, _ := c.roster.lead(p)
-		names[p] = c.roster.members[lead].Name
+		answering[p] = c.roster.members[lead].Name
+		owning[p] = c.roster.members[c.roster.first(p)].Name
 	}
-	return c.current.Load(), names
+	return c.current.Load(), answering, owning
 }
 
-// An account counts what goes from name to name. Names go by number, in their
-// order; number 0 is nobody.
-type account struct {
-	names  []string
-	before []Count // by name: how much it has
-	after  []Count
-	flows  map[[2]uint32]Count
+// A numbering gives the names of two states the same numbers, in their order: a
+// name that both have has one number. Number 0 is nobody.
+type numbering struct {
+	names         []string
+	before, after []uint32 // by placement
 }
 
-// A numbering has the number of each placement's name.
-type numbering []uint32
-
-func (n numbering) of(placement uint32) uint32 {
-	if placement == none {
-		return 0
-	}
-	return n[placement]
-}
-
-// newAccount returns an empty account and the numbers of the names by placement,
-// before and after.
-func newAccount(before, after []string) (a *account, from, to numbering) {
+func newNumbering(before, after []string) numbering {
 	names := slices.Concat([]string{""}, before, after)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	number := func(of []string) numbering {
-		numbers := make(numbering, len(of))
+	number := func(of []string) []uint32 {
+		numbers := make([]uint32, len(of))
 		for p, name := range of {
 			at, _ := slices.BinarySearch(names, name)
 			numbers[p] = uint32(at)
 		}
 		return numbers
 	}
-	a = &account{
-		names:  names,
-		before: make([]Count, len(names)),
-		after:  make([]Count, len(names)),
-		flows:  make(map[[2]uint32]Count),
-	}
-	return a, number(before), number(after)
+	return numbering{names, number(before), number(after)}
 }
 
-// move enters a part of the key space.
-func (a *account) move(from, to uint32, n Count) {
-	a.before[from] = a.before[from].add(n)
-	a.after[to] = a.after[to].add(n)
+// An account counts what goes from name to name.
+type account struct {
+	numbering
+	had   []count // by name
+	has   []count
+	flows map[uint64]count // by the numbers of two names
+}
+
+func newAccount(before, after []string) *account {
+	n := newNumbering(before, after)
+	return &account{n, make([]count, len(n.names)), make([]count, len(n.names)), make(map[uint64]count)}
+}
+
+// move enters a part of the key space with its placements before and after.
+func (a *account) move(before, after uint32, n count) {
+	var from, to uint32
+	if before != none {
+		from = a.before[before]
+	}
+	if after != none {
+		to = a.after[after]
+	}
+	a.had[from] = a.had[from].plus(n)
+	a.has[to] = a.has[to].plus(n)
 	if from != to {
-		pair := [2]uint32{from, to}
-		a.flows[pair] = a.flows[pair].add(n)
+		flow := uint64(from)<<32 | uint64(to)
+		a.flows[flow] = a.flows[flow].plus(n)
 	}
 }
 
 // diff returns what was entered, as a part of the total.
-func (a *account) diff(total Count) Diff {
-	var moved, least Count
+func (a *account) diff(total count) Diff {
+	var moved, least count
 	for i := range a.names {
-		least = least.add(a.after[i].excess(a.before[i]))
+		least = least.plus(a.has[i].excess(a.had[i]))
 	}
 	flows := make([]Flow, 0, len(a.flows))
-	for _, pair := range slices.SortedFunc(maps.Keys(a.flows), comparePairs) {
-		n := a.flows[pair]
-		moved = moved.add(n)
-		flows = append(flows, Flow{a.names[pair[0]], a.names[pair[1]], n, n.share(total)})
+	for _, flow := range slices.Sorted(maps.Keys(a.flows)) {
+		n := a.flows[flow]
+		moved = moved.plus(n)
+		flows = append(flows, Flow{a.names[flow>>32], a.names[uint32(flow)], n.share(total)})
 	}
 	return Diff{moved.share(total), least.share(total), flows}
 }
 
-func comparePairs(a, b [2]uint32) int {
-	return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+// A count is an exact number of slots or of positions, hi * 2^64 + lo: hi is 1 for
+// all positions of a ring and 0 for everything else.
+type count struct{ hi, lo uint64 }
+
+// positions is how many a ring has.
+var positions = count{hi: 1}
+
+func (c count) plus(d count) count {
+	lo, carry := bits.Add64(c.lo, d.lo, 0)
+	return count{c.hi + d.hi + carry, lo}
 }
+
+// excess returns c - d, or 0 if that is negative.
+func (c count) excess(d count) count {
+	lo, borrow := bits.Sub64(c.lo, d.lo, 0)
+	hi, borrow := bits.Sub64(c.hi, d.hi, borrow)
+	if borrow != 0 {
+		return count{}
+	}
+	return count{hi, lo}
+}
+
+// share returns c as a share of the total, rounded once.
+func (c count) share(total count) float64 { return c.float() / total.float() }
+
+func (c count) float() float64 { return float64(c.hi)*(1<<64) + float64(c.lo) }

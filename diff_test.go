@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -71,9 +72,9 @@ type part struct {
 func parts(before, after *twin) (all []part, total *big.Int) {
 	if before.ring {
 		for _, r := range elementary(before, after) {
-			all = append(all, part{sizeOf(r), before.nameOf(r.Start), after.nameOf(r.Start)})
+			all = append(all, part{sizeOf(r), before.nameOf(r.First), after.nameOf(r.First)})
 		}
-		return all, new(big.Int).Lsh(big.NewInt(1), 64)
+		return all, positions
 	}
 	for slot := range uint64(before.size) {
 		name := func(w *twin) string {
@@ -132,8 +133,8 @@ func differInDiff(got chash.Diff, before, after *twin) error {
 	}
 	for i, pair := range pairs {
 		f := got.Flows[i]
-		if [2]string{f.From, f.To} != pair || f.Count.String() != flows[pair].String() || f.Share != share(flows[pair], total) {
-			return fmt.Errorf("flow %d = %+v, want %v of %q, share %v", i, f, flows[pair], pair, share(flows[pair], total))
+		if [2]string{f.From, f.To} != pair || f.Share != share(flows[pair], total) {
+			return fmt.Errorf("flow %d = %+v, want %q, share %v", i, f, pair, share(flows[pair], total))
 		}
 	}
 	if got.Moved != share(moved, total) || got.Least != share(least, total) {
@@ -198,6 +199,77 @@ func TestDiff_Twin(t *testing.T) {
 	})
 }
 
+// TestDiff_FewHealthy: the slots of a table in which few are healthy, or all that are
+// lie far away, count for the backends to which GetHash leads their hashes.
+func TestDiff_FewHealthy(t *testing.T) {
+	// Placements that begin in one slot after the other and claim the next one each
+	// time own a block of slots each.
+	blocks := func(size, n uint64) chash.Option {
+		return chash.WithHash(func(key string) uint64 {
+			var i uint64
+			if _, err := fmt.Sscanf(key, "\xbab%d", &i); err == nil {
+				return i * (size / n) // its offset
+			}
+			if strings.HasPrefix(key, "\xbe") {
+				return 0 // a skip of 1
+			}
+			return xxhash.Sum64String(key)
+		})
+	}
+	tests := []struct {
+		size, n int
+		healthy []int
+		option  chash.Option
+	}{
+		{2, 2, []int{1}, chash.WithSeed(0)},
+		{61, 20, []int{3}, chash.WithSeed(1)},
+		{67, 60, []int{59}, chash.WithSeed(0)},
+		{4099, 4000, []int{7}, chash.WithSeed(0)},
+		{4099, 1000, []int{7, 8, 999}, chash.WithSeed(7)},
+		{65537, 40, []int{0, 39}, chash.WithSeed(0)},                     // not rare enough for an index
+		{65537, 2000, []int{3, 700, 701}, chash.WithSeed(0)},             // rare
+		{65537, 1000, []int{1}, blocks(65537, 1000)},                     // one block
+		{65537, 40, []int{3, 4, 5}, blocks(65537, 40)},                   // one block, not rare
+		{270001, 300, []int{0}, blocks(270001, 300)},                     // three levels, the block in the first word
+		{270001, 300, []int{299}, blocks(270001, 300)},                   // or in the last
+		{270001, 300, []int{100, 299}, blocks(270001, 300)},              // two far apart
+		{65537, 10, []int{0, 1, 2, 3, 5, 6, 7, 8, 9}, chash.WithSeed(0)}, // nearly all
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprintf("%v of %d in %d", test.healthy, test.n, test.size), func(t *testing.T) {
+			backends := numbered("b", test.n)
+			for i := range backends {
+				backends[i].Value = backends[i].Name
+				if !slices.Contains(test.healthy, i) {
+					backends[i].State = chash.Unhealthy
+				}
+			}
+			s, err := chash.NewMaglev(backends, chash.WithTableSize(test.size), test.option)
+			require.NoError(t, err)
+			want := map[string]int{}
+			backends = s.Backends() // sorted, as numbers of owners are
+			for slot, owner := range s.AppendTable(nil) {
+				name := backends[owner].Name
+				if backends[owner].State == chash.Unhealthy {
+					name = must(s.GetHash(sampleHash(uint64(slot), uint64(test.size))))
+				}
+				want[name]++
+			}
+			empty, err := chash.NewMaglev[string](nil, chash.WithTableSize(test.size), test.option)
+			require.NoError(t, err)
+			d, err := empty.Diff(s)
+			require.NoError(t, err)
+			got := map[string]int{}
+			for _, f := range d.Flows {
+				require.Empty(t, f.From)
+				got[f.To] = int(math.Round(f.Share * float64(test.size)))
+			}
+			require.Equal(t, want, got)
+			require.Equal(t, 1.0, d.Moved)
+		})
+	}
+}
+
 // TestDiff_Nothing: states between which no lookup can tell.
 func TestDiff_Nothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, make maker) {
@@ -243,10 +315,6 @@ func TestDiff_Nothing(t *testing.T) {
 // to nobody, and the counts are whole.
 func TestDiff_Everything(t *testing.T) {
 	onBoth(t, func(t *testing.T, make maker) {
-		total := chash.Count{Lo: chash.DefaultTableSize}
-		if _, ok := make(t, nil).(ringOf[string]); ok {
-			total = chash.Count{Hi: 1}
-		}
 		sick := chash.Named("a")
 		sick[0].State = chash.Unhealthy
 		tests := []struct {
@@ -264,7 +332,7 @@ func TestDiff_Everything(t *testing.T) {
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				got := mustDiff(t, make(t, test.before), make(t, test.after))
-				want := chash.Diff{Moved: 1, Least: 1, Flows: []chash.Flow{{From: test.from, To: test.to, Count: total, Share: 1}}}
+				want := chash.Diff{Moved: 1, Least: 1, Flows: []chash.Flow{{From: test.from, To: test.to, Share: 1}}}
 				require.Equal(t, want, got)
 			})
 		}
@@ -354,7 +422,7 @@ func TestDiff_Fallbacks(t *testing.T) {
 		for _, f := range d.Flows {
 			slots, p := 6553.7, 1/float64(10-dead)
 			mean, sigma := slots*p, math.Sqrt(slots*p*(1-p))
-			if got := float64(f.Count.Lo); math.Abs(got-mean) > 5*sigma {
+			if got := f.Share * 65537; math.Abs(got-mean) > 5*sigma {
 				t.Errorf("%d dead: %+v, want %.0f slots, give or take %.0f", dead, f, mean, 5*sigma)
 			}
 		}
@@ -470,43 +538,92 @@ func TestDiff_Concurrent(t *testing.T) {
 	})
 }
 
-func TestCount_String(t *testing.T) {
-	for want, c := range map[string]chash.Count{
-		"0":                    {},
-		"65537":                {Lo: 65537},
-		"18446744073709551615": {Lo: math.MaxUint64},
-		"18446744073709551616": {Hi: 1},
-		"340282366920938463463374607431768211455": {Hi: math.MaxUint64, Lo: math.MaxUint64},
-	} {
-		if got := c.String(); got != want {
-			t.Errorf("Count{%d, %d}.String() = %s, want %s", c.Hi, c.Lo, got, want)
+func TestDiff_JSON(t *testing.T) {
+	data, err := json.Marshal(chash.Diff{Moved: 1, Least: 0.5, Flows: []chash.Flow{{From: "", To: "a", Share: 1}}})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"moved":1,"least":0.5,"flows":[{"from":"","to":"a","share":1}]}`, string(data))
+
+	// Positions are more than a JSON number holds in many a language, so they are
+	// strings.
+	change := chash.Change{Range: chash.Range{First: 1 << 63, Last: math.MaxUint64}, Before: []string{}, After: []string{"a", "b"}}
+	data, err = json.Marshal(change)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"first":"9223372036854775808","last":"18446744073709551615","before":[],"after":["a","b"]}`, string(data))
+	var back chash.Change
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, change, back)
+}
+
+// FuzzDiff compares any two sets of backends, on either structure: counts and
+// ranges are those that brute force over the twins finds, and nothing changes.
+func FuzzDiff(f *testing.F) {
+	f.Add([]byte{})
+	rng := rand.New(rand.NewPCG(0, 0))
+	for kind := range byte(2) {
+		for size := range byte(3) {
+			for hash := range byte(8) {
+				tape := []byte{kind, size, hash}
+				for range 100 {
+					tape = append(tape, byte(rng.Uint32()))
+				}
+				f.Add(tape)
+			}
 		}
 	}
-}
-
-func TestCount_Text(t *testing.T) {
-	for _, c := range []chash.Count{{}, {Lo: 7}, {Lo: math.MaxUint64}, {Hi: 1}, {Hi: math.MaxUint64, Lo: 5}} {
-		text, err := c.MarshalText()
-		require.NoError(t, err)
-		require.Equal(t, c.String(), string(text))
-		var back chash.Count
-		require.NoError(t, back.UnmarshalText(text))
-		require.Equal(t, c, back)
-	}
-	for _, text := range []string{"", "-1", "x", "1.5", "0x10", "340282366920938463463374607431768211456"} {
-		c := chash.Count{Lo: 3}
-		require.ErrorIs(t, c.UnmarshalText([]byte(text)), chash.ErrCorrupt, "%q", text)
-		require.Equal(t, chash.Count{Lo: 3}, c)
-	}
-}
-
-// Positions and counts are more than a JSON number holds in many a language, so
-// they are strings.
-func TestDiff_JSON(t *testing.T) {
-	data, err := json.Marshal(chash.Diff{Moved: 1, Least: 0.5, Flows: []chash.Flow{{From: "", To: "a", Count: chash.Count{Hi: 1}, Share: 1}}})
-	require.NoError(t, err)
-	require.JSONEq(t, `{"moved":1,"least":0.5,"flows":[{"from":"","to":"a","count":"18446744073709551616","share":1}]}`, string(data))
-	data, err = json.Marshal(chash.Move{Range: chash.Range{Start: 1 << 63, End: 0}, From: "a", To: "b"})
-	require.NoError(t, err)
-	require.JSONEq(t, `{"start":"9223372036854775808","end":"0","from":"a","to":"b"}`, string(data))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tape := fuzzTape(data)
+		ring := tape.next(2) == 1
+		before := fuzzTwin(&tape, ring)
+		after := before.clone()
+		make := func(w *twin) structure {
+			var backends []chash.Backend[string]
+			for _, name := range fuzzNames[:8] {
+				b := chash.Backend[string]{Name: name, Value: "value of " + name, Weight: 1}
+				switch tape.next(8) {
+				case 0:
+					continue
+				case 1:
+					b.State = chash.Unhealthy
+				case 2:
+					b.State = chash.Draining
+				case 3:
+					b.Weight = uint32(1 + tape.next(7))
+				case 4:
+					b.HashKey = fuzzNames[tape.next(8)]
+				case 5:
+					b.HashKey, b.State = fuzzNames[tape.next(8)], chash.State(tape.next(2))
+				}
+				backends = append(backends, b)
+			}
+			if w.set(backends) != nil { // a table that is too small
+				backends = nil
+				w.set(nil)
+			}
+			s, err := w.build(backends)
+			if err != nil {
+				t.Fatalf("constructor with %+v: %v", backends, err)
+			}
+			return s
+		}
+		s, next := make(before), make(after)
+		log := func(what string, err error) {
+			if err != nil {
+				t.Fatalf("ring=%t, size %d, seed %d, hash %t, from %+v to %+v: %s: %v",
+					ring, before.size, before.seed, before.hash != nil, before.list(), after.list(), what, err)
+			}
+		}
+		d, err := diffOf(s, next)
+		log("Diff", err)
+		log("Diff", differInDiff(d, before, after))
+		if ring {
+			r, next := s.(ringOf[string]).Ring, next.(ringOf[string]).Ring
+			log("ranges before", before.differInRanges(r))
+			log("ranges after", after.differInRanges(next))
+			d, err := r.Diff(next)
+			log("Diff", err)
+			log("changes", differInChanges(d, before, after))
+		}
+		log("the first after Diff", before.differ(s, nil, before.hashes()))
+		log("the second after Diff", after.differ(next, nil, after.hashes()))
+	})
 }

@@ -29,8 +29,8 @@
 // same errors, so that a service changes from one to the other by calling the other
 // constructor; to leave it open, declare an interface of the methods that are called.
 // Only the calls about slots or points differ: AppendTable and CheckTable of a Maglev;
-// Ranges, RangesN, Holders, Position, AppendPoints and CheckPoints of a Ring, whose
-// Diff also has ranges.
+// Ranges, Holders, Position, AppendPoints and CheckPoints of a Ring, whose Diff also
+// has ranges.
 //
 //	             Maglev                          Ring
 //

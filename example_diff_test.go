@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/chash-go/chash"
@@ -25,7 +27,7 @@ func ExampleMaglev_Diff() {
 	}
 	fmt.Printf("%.2f %% moves, at least %.2f %% must\n", 100*diff.Moved, 100*diff.Least)
 	for _, flow := range diff.Flows {
-		fmt.Printf("%s to %s: %v slots\n", flow.From, flow.To, flow.Count)
+		fmt.Printf("%s to %s: %.0f slots\n", flow.From, flow.To, flow.Share*chash.DefaultTableSize)
 	}
 	// Output:
 	// 25.13 % moves, at least 25.00 % must
@@ -93,44 +95,12 @@ func ExampleDiff() {
 	// the change moves too much: 80 %
 }
 
-// A sharded store of one copy moves its data when a node arrives: range by range,
-// and nothing but what has to go.
-func ExampleRingDiff_Moves() {
-	ring, err := chash.NewRing(chash.Named("a", "b", "c"))
+// What moves from whom to whom when a node arrives, in a store of one copy?
+func ExampleRingDiff() {
+	ring, err := chash.NewRing(chash.Named("a", "b", "c"), chash.WithReplicas(2))
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Each node keeps its keys in the order of their positions, so that those of a
-	// range lie side by side.
-	type entry struct {
-		position   uint64
-		key, value string
-	}
-	byPosition := func(e entry, position uint64) int {
-		switch {
-		case e.position < position:
-			return -1
-		case e.position > position:
-			return 1
-		}
-		return 0
-	}
-	store := map[string][]entry{}
-	insert := func(node string, entries ...entry) {
-		store[node] = append(store[node], entries...)
-		slices.SortFunc(store[node], func(a, b entry) int { return byPosition(a, b.position) })
-	}
-	for i := range 1000 {
-		key := fmt.Sprintf("user:%d", i)
-		node, err := ring.Get(key)
-		if err != nil {
-			log.Fatal(err)
-		}
-		insert(node, entry{ring.Position(key), key, fmt.Sprintf("data of %s", key)})
-	}
-
-	// Node d arrives. The ring that serves requests changes after the data has
-	// moved.
 	next := ring.Clone()
 	if err := next.Add(chash.Named("d")...); err != nil {
 		log.Fatal(err)
@@ -139,51 +109,26 @@ func ExampleRingDiff_Moves() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	moved := 0
-	for move := range diff.Moves() {
-		from := store[move.From]
-		start, _ := slices.BinarySearchFunc(from, move.Start, byPosition)
-		end := start
-		for end < len(from) && move.Contains(from[end].position) {
-			end++
-		}
-		insert(move.To, from[start:end]...)
-		store[move.From] = slices.Delete(from, start, end)
-		moved += end - start
+	fmt.Printf("%.1f %% of the keys move\n", 100*diff.Moved)
+	for change := range diff.Changes(1) {
+		fmt.Println(change.Range, "moves from", change.Before, "to", change.After)
 	}
-	if err := ring.Set(next.Backends()); err != nil {
-		log.Fatal(err)
-	}
-
-	found := 0
-	for i := range 1000 {
-		key := fmt.Sprintf("user:%d", i)
-		node, err := ring.Get(key)
-		if err != nil {
-			log.Fatal(err)
-		}
-		at, ok := slices.BinarySearchFunc(store[node], ring.Position(key), byPosition)
-		if ok && store[node][at].value == "data of "+key {
-			found++
-		}
-	}
-	fmt.Printf("%.1f %% of the positions moved, and %d of 1000 keys\n", 100*diff.Moved, moved)
-	fmt.Printf("found %d of 1000 keys, %d of them on d\n", found, len(store["d"]))
 	// Output:
-	// 24.5 % of the positions moved, and 238 of 1000 keys
-	// found 1000 of 1000 keys, 238 of them on d
+	// 28.3 % of the keys move
+	// [0x1362ad7ec170f920, 0x27688c2dd951da58] moves from [b] to [d]
+	// [0xa090a256cb93456b, 0xd502335fa04615b1] moves from [c] to [d]
 }
 
-// With three copies of each key, a node that arrives fetches the ranges that it
-// gains from the nodes that held them, and then the others drop what they lose.
-func ExampleRingDiff_Gains() {
+// A sharded store of three copies moves its data when a node arrives. The ring that
+// serves requests changes after the data has been fetched and before the old copies
+// are deleted, so that every key is where it is looked for at any time.
+func ExampleRingDiff_Changes() {
 	const copies = 3
 	ring, err := chash.NewRing(chash.Named("a", "b", "c", "d", "e"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	before := ring.Clone()
-	stores := map[string]map[string]bool{"a": {}, "b": {}, "c": {}, "d": {}, "e": {}, "f": {}}
+	stores := map[string]store{"a": {}, "b": {}, "c": {}, "d": {}, "e": {}, "f": {}}
 	for i := range 1000 {
 		key := fmt.Sprintf("user:%d", i)
 		nodes, err := ring.GetN(key, copies)
@@ -191,33 +136,30 @@ func ExampleRingDiff_Gains() {
 			log.Fatal(err)
 		}
 		for _, node := range nodes {
-			stores[node][key] = true
+			stores[node][ring.Position(key)] = "data of " + key
 		}
 	}
 
-	if err := ring.Add(chash.Named("f")...); err != nil {
+	arrival := chash.Named("f")
+	next := ring.Clone()
+	if err := next.Add(arrival...); err != nil {
 		log.Fatal(err)
 	}
-	diff, err := before.Diff(ring)
+	diff, err := ring.Diff(next)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for node, store := range stores {
-		for gain, holders := range diff.Gains(node, copies) {
-			for key := range stores[holders[0]] {
-				if gain.Contains(ring.Position(key)) {
-					store[key] = true
-				}
-			}
+	for change := range diff.Changes(copies) {
+		for _, node := range change.Added() {
+			stores[node].fetch(change.Range, stores[change.Before[0]])
 		}
 	}
-	for node, store := range stores {
-		for loss := range diff.Losses(node, copies) {
-			for key := range store {
-				if loss.Contains(ring.Position(key)) {
-					delete(store, key)
-				}
-			}
+	if err := ring.Add(arrival...); err != nil {
+		log.Fatal(err)
+	}
+	for change := range diff.Changes(copies) {
+		for _, node := range change.Removed() {
+			stores[node].drop(change.Range)
 		}
 	}
 
@@ -229,7 +171,7 @@ func ExampleRingDiff_Gains() {
 			log.Fatal(err)
 		}
 		for _, node := range nodes {
-			if !stores[node][key] {
+			if stores[node][ring.Position(key)] != "data of "+key {
 				missing++
 			}
 		}
@@ -242,28 +184,47 @@ func ExampleRingDiff_Gains() {
 	// 3000 copies, 0 missing, 507 on f
 }
 
-// When a backend grows heavier, others lose copies to it: a node may delete its own
-// once the holders of now have theirs.
-func ExampleRingDiff_Losses() {
+// A store has what a node holds, by position. One that is kept in the order of
+// positions, as on a disk, finds a range without a look at the rest.
+type store map[uint64]string
+
+func (s store) fetch(r chash.Range, from store) {
+	for position, data := range from {
+		if r.Contains(position) {
+			s[position] = data
+		}
+	}
+}
+
+func (s store) drop(r chash.Range) {
+	maps.DeleteFunc(s, func(position uint64, _ string) bool { return r.Contains(position) })
+}
+
+// What must one node fetch, and from whom, and what may it delete then?
+func ExampleChange() {
+	const self = "c"
 	ring, err := chash.NewRing(chash.Named("a", "b", "c"), chash.WithReplicas(2))
 	if err != nil {
 		log.Fatal(err)
 	}
-	before := ring.Clone()
-	if err := ring.SetWeight("b", 2); err != nil {
+	next := ring.Clone()
+	if err := next.SetWeight("b", 2); err != nil {
 		log.Fatal(err)
 	}
-	diff, err := before.Diff(ring)
+	diff, err := ring.Diff(next)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, node := range []string{"a", "b", "c"} {
-		for loss, holders := range diff.Losses(node, 2) {
-			fmt.Println(node, "loses", loss, "to", holders)
+	for change := range diff.Changes(2) {
+		switch {
+		case slices.Contains(change.Added(), self):
+			fmt.Println("fetch", change.Range, "from one of", change.Before)
+		case slices.Contains(change.Removed(), self):
+			fmt.Println("delete", change.Range, "once it is on all of", change.After)
 		}
 	}
 	// Output:
-	// c loses [0x38f8c89003c6dd21, 0x844cd65700ff5859) to [b a]
+	// delete [0x38f8c89003c6dd21, 0x844cd65700ff5858] once it is on all of [b a]
 }
 
 // A node lists what it owns, say to scan its keys in the order of their positions.
@@ -275,54 +236,58 @@ func ExampleRing_Ranges() {
 	position := ring.Position("user:42")
 	fmt.Printf("user:42 is at %#016x\n", position)
 	for _, node := range []string{"a", "b", "c"} {
-		for r := range ring.Ranges(node) {
+		for r := range ring.Ranges(node, 1) {
 			fmt.Println(node, r, r.Contains(position))
 		}
 	}
 	// Output:
 	// user:42 is at 0xea3fd43be1e57d62
-	// a [0x38f8c89003c6dd21, 0xa090a256cb93456b) false
-	// b [0x0000000000000000, 0x0ab14df98e9ade66) false
-	// b [0x1362ad7ec170f920, 0x38f8c89003c6dd21) false
-	// b [0xe82df9db569b7729, 0x10000000000000000) true
-	// c [0x0ab14df98e9ade66, 0x1362ad7ec170f920) false
-	// c [0xa090a256cb93456b, 0xe82df9db569b7729) false
+	// a [0x38f8c89003c6dd21, 0xa090a256cb93456a] false
+	// b [0x0000000000000000, 0x0ab14df98e9ade65] false
+	// b [0x1362ad7ec170f920, 0x38f8c89003c6dd20] false
+	// b [0xe82df9db569b7729, 0xffffffffffffffff] true
+	// c [0x0ab14df98e9ade66, 0x1362ad7ec170f91f] false
+	// c [0xa090a256cb93456b, 0xe82df9db569b7728] false
 }
 
 // Of two copies, each node holds the ranges up to its own points and those up to
 // the points of the node before.
-func ExampleRing_RangesN() {
+func ExampleRing_Ranges_copies() {
 	ring, err := chash.NewRing(chash.Named("a", "b", "c"), chash.WithReplicas(1))
 	if err != nil {
 		log.Fatal(err)
 	}
 	for _, node := range []string{"a", "b", "c"} {
-		for r := range ring.RangesN(node, 2) {
-			fmt.Println(node, r)
+		for r := range ring.Ranges(node, 2) {
+			fmt.Printf("%s %v %.0f %%\n", node, r, 100*r.Share())
 		}
 	}
 	// Output:
-	// a [0x0ab14df98e9ade66, 0xa090a256cb93456b)
-	// b [0x0000000000000000, 0x0ab14df98e9ade66)
-	// b [0x1362ad7ec170f920, 0x10000000000000000)
-	// c [0x0000000000000000, 0x1362ad7ec170f920)
-	// c [0xa090a256cb93456b, 0x10000000000000000)
+	// a [0x0ab14df98e9ade66, 0xa090a256cb93456a] 59 %
+	// b [0x0000000000000000, 0x0ab14df98e9ade65] 4 %
+	// b [0x1362ad7ec170f920, 0xffffffffffffffff] 92 %
+	// c [0x0000000000000000, 0x1362ad7ec170f91f] 8 %
+	// c [0xa090a256cb93456b, 0xffffffffffffffff] 37 %
 }
 
-// The whole ring at a glance: who holds the two copies of what.
+// The whole ring at a glance: who holds the two copies of what. Health does not
+// count, since the data stay where they are.
 func ExampleRing_Holders() {
 	ring, err := chash.NewRing(chash.Named("a", "b", "c"), chash.WithReplicas(1))
 	if err != nil {
+		log.Fatal(err)
+	}
+	if err := ring.SetState("b", chash.Unhealthy); err != nil {
 		log.Fatal(err)
 	}
 	for r, nodes := range ring.Holders(2) {
 		fmt.Println(r, nodes)
 	}
 	// Output:
-	// [0x0000000000000000, 0x0ab14df98e9ade66) [b c]
-	// [0x0ab14df98e9ade66, 0x1362ad7ec170f920) [c a]
-	// [0x1362ad7ec170f920, 0xa090a256cb93456b) [a b]
-	// [0xa090a256cb93456b, 0x10000000000000000) [b c]
+	// [0x0000000000000000, 0x0ab14df98e9ade65] [b c]
+	// [0x0ab14df98e9ade66, 0x1362ad7ec170f91f] [c a]
+	// [0x1362ad7ec170f920, 0xa090a256cb93456a] [a b]
+	// [0xa090a256cb93456b, 0xffffffffffffffff] [b c]
 }
 
 // A store keeps the position of a key beside it: it does not depend on which
@@ -346,12 +311,12 @@ func ExampleRing_Position() {
 	// 0xea3fd43be1e57d62 c c
 }
 
-// The zero Range is the whole ring.
+// Both ends belong to a range.
 func ExampleRange() {
-	for _, r := range []chash.Range{{Start: 16, End: 32}, {}} {
-		fmt.Println(r, r.Size(), r.Contains(31), r.Contains(32))
+	for _, r := range []chash.Range{{First: 16, Last: 31}, {First: 1 << 63, Last: math.MaxUint64}} {
+		fmt.Println(r, r.Contains(31), r.Contains(math.MaxUint64), r.Share())
 	}
 	// Output:
-	// [0x0000000000000010, 0x0000000000000020) 16 true false
-	// [0x0000000000000000, 0x10000000000000000) 18446744073709551616 true true
+	// [0x0000000000000010, 0x000000000000001f] true false 8.673617379884035e-19
+	// [0x8000000000000000, 0xffffffffffffffff] false true 0.5
 }

@@ -170,14 +170,12 @@ func (t *table) digest(key string) []byte {
 	return binary.BigEndian.AppendUint64(nil, t.hash.key(key))
 }
 
-func (t *table) spread() (counts []Count, shares []float64) {
-	counts = make([]Count, len(t.counts))
-	shares = make([]float64, len(t.counts))
+func (t *table) spread() []float64 {
+	shares := make([]float64, len(t.counts))
 	for p, count := range t.counts {
-		counts[p] = Count{Lo: uint64(count)}
-		shares[p] = counts[p].share(Count{Lo: uint64(t.n)})
+		shares[p] = float64(count) / float64(t.n)
 	}
-	return counts, shares
+	return shares
 }
 
 // print writes the name that owns each slot. Every placement owns one, so that one

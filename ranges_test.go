@@ -1,6 +1,7 @@
 package chash_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -20,19 +21,19 @@ import (
 // elementary is the whole ring in ranges within which none of the twins has a
 // point but at their ends, so that all their lookups are the same throughout.
 func elementary(ws ...*twin) []chash.Range {
-	starts := []uint64{0}
+	lasts := []uint64{math.MaxUint64}
 	for _, w := range ws {
 		for _, position := range w.positions {
-			starts = append(starts, binary.BigEndian.Uint64([]byte(position))+1)
+			lasts = append(lasts, binary.BigEndian.Uint64([]byte(position)))
 		}
 	}
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
-	ranges := make([]chash.Range, len(starts))
-	for i, start := range starts {
-		ranges[i].Start = start
+	slices.Sort(lasts)
+	lasts = slices.Compact(lasts)
+	ranges := make([]chash.Range, len(lasts))
+	for i, last := range lasts {
+		ranges[i].Last = last
 		if i > 0 {
-			ranges[i-1].End = start
+			ranges[i].First = lasts[i-1] + 1
 		}
 	}
 	return ranges
@@ -40,12 +41,13 @@ func elementary(ws ...*twin) []chash.Range {
 
 // sizeOf is the number of positions in a range.
 func sizeOf(r chash.Range) *big.Int {
-	end := new(big.Int).SetUint64(r.End)
-	if r.End == 0 {
-		end.Lsh(big.NewInt(1), 64)
-	}
-	return end.Sub(end, new(big.Int).SetUint64(r.Start))
+	size := new(big.Int).SetUint64(r.Last)
+	size.Sub(size, new(big.Int).SetUint64(r.First))
+	return size.Add(size, big.NewInt(1))
 }
+
+// positions is how many a ring has.
+var positions = new(big.Int).Lsh(big.NewInt(1), 64)
 
 // A held is a range with names.
 type held struct {
@@ -58,12 +60,12 @@ type held struct {
 func heldBy(ranges []chash.Range, names func(h uint64) ([]string, bool)) []held {
 	var all []held
 	for _, r := range ranges {
-		with, ok := names(r.Start)
+		with, ok := names(r.First)
 		if !ok {
 			continue
 		}
-		if last := len(all) - 1; last >= 0 && all[last].r.End == r.Start && slices.Equal(all[last].names, with) {
-			all[last].r.End = r.End
+		if last := len(all) - 1; last >= 0 && all[last].r.Last+1 == r.First && slices.Equal(all[last].names, with) {
+			all[last].r.Last = r.Last
 			continue
 		}
 		all = append(all, held{r, with})
@@ -71,7 +73,22 @@ func heldBy(ranges []chash.Range, names func(h uint64) ([]string, bool)) []held 
 	return all
 }
 
-// holders is the names of the backends that hold n copies of what a hash leads to.
+// healed is the twin without regard to health: each placement is held by the one
+// that outranks the others.
+func (w *twin) healed() *twin {
+	c := w.clone()
+	for name, b := range c.backends {
+		if b.State == chash.Unhealthy {
+			b.State = chash.Healthy
+			c.backends[name] = b
+		}
+	}
+	c.answering = answeringOf(c.backends) // owners do not depend on health
+	return c
+}
+
+// holders is the names of the backends that hold n copies of what a hash leads to;
+// the twin is a healed one.
 func (w *twin) holders(h uint64, n int) []string {
 	var names []string
 	for _, b := range w.prefer(w.metByHash(h), n) {
@@ -98,10 +115,11 @@ func collect1(seq iter.Seq[chash.Range]) []held {
 	return all
 }
 
-func collectMoves(seq iter.Seq[chash.Move]) []held {
+// collectChanges has the names before and after in one, apart by what is no name.
+func collectChanges(seq iter.Seq[chash.Change]) []held {
 	var all []held
-	for m := range seq {
-		all = append(all, held{m.Range, []string{m.From, m.To}})
+	for c := range seq {
+		all = append(all, held{c.Range, slices.Concat(c.Before, []string{""}, c.After)})
 	}
 	return all
 }
@@ -114,7 +132,7 @@ func copyNumbers(live int) []int {
 // differInRanges says where the ranges of a ring are not those of its twin, for
 // names of backends, of others, and of nobody.
 func (w *twin) differInRanges(r *chash.Ring[string]) error {
-	ranges := elementary(w)
+	ranges, w := elementary(w), w.healed()
 	names := []string{"", "no such backend"}
 	for name := range w.backends {
 		names = append(names, name)
@@ -129,52 +147,33 @@ func (w *twin) differInRanges(r *chash.Ring[string]) error {
 		}
 		for _, name := range names {
 			want := heldBy(ranges, func(h uint64) ([]string, bool) { return nil, slices.Contains(w.holders(h, n), name) })
-			if got := collect1(r.RangesN(name, n)); !slices.EqualFunc(got, want, equalHeld) {
-				return fmt.Errorf("RangesN(%q, %d) = %v, want %v", name, n, got, want)
-			}
-			if n != 1 {
-				continue
-			}
-			if got := collect1(r.Ranges(name)); !slices.EqualFunc(got, want, equalHeld) {
-				return fmt.Errorf("Ranges(%q) = %v, want %v", name, got, want)
+			if got := collect1(r.Ranges(name, n)); !slices.EqualFunc(got, want, equalHeld) {
+				return fmt.Errorf("Ranges(%q, %d) = %v, want %v", name, n, got, want)
 			}
 		}
 	}
 	return nil
 }
 
-// differInMoves says where the ranges of a diff are not what brute force over the
+// differInChanges says where the ranges of a diff are not what brute force over the
 // twins makes them.
-func differInMoves(d chash.RingDiff, before, after *twin) error {
+func differInChanges(d chash.RingDiff, before, after *twin) error {
 	ranges := elementary(before, after)
-	want := heldBy(ranges, func(h uint64) ([]string, bool) {
-		from, to := before.nameOf(h), after.nameOf(h)
-		return []string{from, to}, from != to
-	})
-	if got := collectMoves(d.Moves()); !slices.EqualFunc(got, want, equalHeld) {
-		return fmt.Errorf("Moves() = %v, want %v", got, want)
-	}
-	names := map[string]bool{"": true, "no such backend": true}
-	for _, w := range []*twin{before, after} {
-		for name := range w.backends {
-			names[name] = true
-		}
-	}
+	before, after = before.healed(), after.healed()
 	for _, n := range append(copyNumbers(len(before.answering)), len(after.answering)) {
-		for name := range names {
-			want := heldBy(ranges, func(h uint64) ([]string, bool) {
-				had, has := before.holders(h, n), after.holders(h, n)
-				return had, slices.Contains(has, name) && !slices.Contains(had, name)
-			})
-			if got := collect2(d.Gains(name, n)); !slices.EqualFunc(got, want, equalHeld) {
-				return fmt.Errorf("Gains(%q, %d) = %v, want %v", name, n, got, want)
-			}
-			want = heldBy(ranges, func(h uint64) ([]string, bool) {
-				had, has := before.holders(h, n), after.holders(h, n)
-				return has, slices.Contains(had, name) && !slices.Contains(has, name)
-			})
-			if got := collect2(d.Losses(name, n)); !slices.EqualFunc(got, want, equalHeld) {
-				return fmt.Errorf("Losses(%q, %d) = %v, want %v", name, n, got, want)
+		want := heldBy(ranges, func(h uint64) ([]string, bool) {
+			had, has := before.holders(h, n), after.holders(h, n)
+			return slices.Concat(had, []string{""}, has), !slices.Equal(had, has)
+		})
+		if got := collectChanges(d.Changes(n)); !slices.EqualFunc(got, want, equalHeld) {
+			return fmt.Errorf("Changes(%d) = %v, want %v", n, got, want)
+		}
+		for c := range d.Changes(n) {
+			had, has := before.holders(c.First, n), after.holders(c.First, n)
+			added := slices.DeleteFunc(slices.Clone(has), func(name string) bool { return slices.Contains(had, name) })
+			removed := slices.DeleteFunc(slices.Clone(had), func(name string) bool { return slices.Contains(has, name) })
+			if !slices.Equal(c.Added(), added) || !slices.Equal(c.Removed(), removed) {
+				return fmt.Errorf("Added, Removed of %v = %q, %q, want %q, %q", c, c.Added(), c.Removed(), added, removed)
 			}
 		}
 	}
@@ -200,14 +199,14 @@ func TestRanges_Twin(t *testing.T) {
 		require.NoError(t, before.differInRanges(r))
 		d, err := r.Diff(next)
 		require.NoError(t, err)
-		require.NoError(t, differInMoves(d, before, after))
+		require.NoError(t, differInChanges(d, before, after))
 		require.NoError(t, differInDiff(d.Diff, before, after))
 	})
 }
 
-// TestRanges_FewHealthy: rings on which the healthy points are so few that they
-// are indexed.
-func TestRanges_FewHealthy(t *testing.T) {
+// TestDiff_RingFewHealthy: rings on which the healthy points are so few that they
+// are indexed, and that are held as if all were healthy.
+func TestDiff_RingFewHealthy(t *testing.T) {
 	backends := chash.Named(manyNames("b", 70)...)
 	for i := range backends {
 		if i%35 != 7 {
@@ -222,7 +221,11 @@ func TestRanges_FewHealthy(t *testing.T) {
 	next := twins(t, after, backends).(ringOf[string]).Ring
 	d, err := r.Diff(next)
 	require.NoError(t, err)
-	require.NoError(t, differInMoves(d, before, after))
+	require.NoError(t, differInDiff(d.Diff, before, after))
+	require.NotEmpty(t, d.Flows)
+	for n := range 3 {
+		require.Empty(t, slices.Collect(d.Changes(n)), "no data moves for health")
+	}
 }
 
 // TestRanges_Ends: on a ring as users have them, lookups agree with the ranges at
@@ -233,46 +236,43 @@ func TestRanges_Ends(t *testing.T) {
 		backends[i].Weight = uint32(1 + i%3)
 		backends[i].Value = "value of " + backends[i].Name
 	}
-	backends[3].State, backends[4].State, backends[5].State = chash.Unhealthy, chash.Unhealthy, chash.Draining
+	backends[5].State = chash.Draining
 	backends[6].HashKey, backends[7].HashKey, backends[8].HashKey = "x", "x", "x"
-	backends[6].State = chash.Unhealthy
 	r, err := chash.NewRing(backends)
 	require.NoError(t, err)
 	lookup := func(h uint64) string { return must(r.GetHash(h)) }
 
 	var all []held
 	for _, b := range backends {
-		for _, h := range collect1(r.Ranges(b.Name)) {
+		for _, h := range collect1(r.Ranges(b.Name, 1)) {
 			h.names = []string{b.Value}
 			all = append(all, h)
 		}
 	}
-	slices.SortFunc(all, func(a, b held) int { return sizeOf(a.r).Cmp(sizeOf(b.r)) })
-	require.NotZero(t, sizeOf(all[0].r).Sign(), "%v is empty", all[0].r)
-	slices.SortFunc(all, func(a, b held) int {
-		return new(big.Int).SetUint64(a.r.Start).Cmp(new(big.Int).SetUint64(b.r.Start))
-	})
-	end := uint64(0)
+	slices.SortFunc(all, func(a, b held) int { return cmp.Compare(a.r.First, b.r.First) })
+	next, share := uint64(0), 0.0
 	for i, h := range all {
-		if h.r.Start != end || i > 0 && h.r.Start == 0 {
-			t.Fatalf("range %d of %d begins at %#x, want it at the end of the one before, %#x", i, len(all), h.r.Start, end)
+		if h.r.First != next || i > 0 && h.r.First == 0 || h.r.Last < h.r.First {
+			t.Fatalf("range %d of %d is %v, want it to begin behind the one before, at %#x", i, len(all), h.r, next)
 		}
-		end = h.r.End
-		for _, inside := range []uint64{h.r.Start, h.r.Start + (h.r.End-h.r.Start)/2, h.r.End - 1} {
+		next = h.r.Last + 1
+		share += h.r.Share()
+		for _, inside := range []uint64{h.r.First, h.r.First + (h.r.Last-h.r.First)/2, h.r.Last} {
 			if got := lookup(inside); got != h.names[0] {
 				t.Errorf("GetHash(%#x) = %q, want %q, whose range is %v", inside, got, h.names[0], h.r)
 			}
 		}
-		for _, outside := range []uint64{h.r.Start - 1, h.r.End} {
+		for _, outside := range []uint64{h.r.First - 1, h.r.Last + 1} {
 			crosses := outside == 0 || outside == math.MaxUint64 // where a range may go on
 			if got := lookup(outside); got == h.names[0] && !crosses {
 				t.Errorf("GetHash(%#x) = %q, want another, for its range is %v", outside, got, h.r)
 			}
 		}
 	}
-	if end != 0 {
-		t.Errorf("the last range ends at %#x, want 0", end)
+	if next != 0 {
+		t.Errorf("the last range goes up to %#x, want the last position", next-1)
 	}
+	require.InDelta(t, 1, share, 1e-12)
 	for _, key := range sampleKeys {
 		owner, position := must(r.Get(key)), r.Position(key)
 		in := slices.IndexFunc(all, func(h held) bool { return h.r.Contains(position) })
@@ -281,28 +281,37 @@ func TestRanges_Ends(t *testing.T) {
 		}
 	}
 	for n := range 5 {
-		for r2, names := range r.Holders(n) {
+		for one, names := range r.Holders(n) {
 			if len(names) != n {
-				t.Fatalf("Holders(%d) has %q for %v, want %d names", n, names, r2, n)
+				t.Fatalf("Holders(%d) has %q for %v, want %d names", n, names, one, n)
 			}
 		}
 	}
 }
 
-// TestHolders_GetN: copies of keys are where GetN says, and nowhere else.
+// TestHolders_GetN: copies of keys are where GetN says while all are healthy, the
+// first where Owner says, and health changes nothing.
 func TestHolders_GetN(t *testing.T) {
 	backends := chash.Named(manyNames("b", 12)...)
-	backends[3].State, backends[4].State = chash.Unhealthy, chash.Draining
+	backends[4].State = chash.Draining
+	backends[5].HashKey = "b6"
 	r, err := chash.NewRing(backends, chash.WithSeed(9))
 	require.NoError(t, err)
+	sick := r.Clone()
+	for _, name := range []string{"b3", "b5", "b7"} {
+		require.NoError(t, sick.SetState(name, chash.Unhealthy))
+	}
 	for _, n := range []int{1, 2, 3, 9, 10, 11} {
 		all := collect2(r.Holders(n))
+		require.Equal(t, all, collect2(sick.Holders(n)))
 		byName := map[string][]held{}
 		for _, b := range backends {
-			byName[b.Name] = collect1(r.RangesN(b.Name, n))
+			byName[b.Name] = collect1(r.Ranges(b.Name, n))
+			require.Equal(t, byName[b.Name], collect1(sick.Ranges(b.Name, n)), b.Name)
 		}
 		for _, key := range sampleKeys[:300] {
 			want, position := must(r.GetN(key, n)), r.Position(key)
+			require.Equal(t, must(sick.Owner(key)).Name, want[0])
 			in := slices.IndexFunc(all, func(h held) bool { return h.r.Contains(position) })
 			if in < 0 || !slices.Equal(all[in].names, want) {
 				t.Fatalf("Holders(%d) does not have GetN(%q, %d) = %q at %#x", n, key, n, want, position)
@@ -310,7 +319,7 @@ func TestHolders_GetN(t *testing.T) {
 			for name, ranges := range byName {
 				holds := slices.ContainsFunc(ranges, func(h held) bool { return h.r.Contains(position) })
 				if holds != slices.Contains(want, name) {
-					t.Fatalf("RangesN(%q, %d) has %#x: %t, but GetN(%q, %d) = %q", name, n, position, holds, key, n, want)
+					t.Fatalf("Ranges(%q, %d) has %#x: %t, but GetN(%q, %d) = %q", name, n, position, holds, key, n, want)
 				}
 			}
 		}
@@ -331,31 +340,31 @@ func TestRanges_ByHand(t *testing.T) {
 		points map[string]uint64
 		ranges ranges
 	}{
-		{"one", map[string]uint64{"a#0": 10}, ranges{"a": {{}}}},
+		{"one", map[string]uint64{"a#0": 10}, ranges{"a": {{0, last}}}},
 		{"two", map[string]uint64{"a#0": 10, "b#0": 20}, ranges{
-			"a": {{0, 11}, {21, 0}},
-			"b": {{11, 21}},
+			"a": {{0, 10}, {21, last}},
+			"b": {{11, 20}},
 		}},
 		{"at the ends", map[string]uint64{"a#0": 0, "b#0": last}, ranges{
-			"a": {{0, 1}},
-			"b": {{1, 0}},
-		}},
-		{"one before the last position", map[string]uint64{"a#0": 0, "b#0": last - 1}, ranges{
-			"a": {{0, 1}, {last, 0}},
+			"a": {{0, 0}},
 			"b": {{1, last}},
 		}},
+		{"one before the last position", map[string]uint64{"a#0": 0, "b#0": last - 1}, ranges{
+			"a": {{0, 0}, {last, last}},
+			"b": {{1, last - 1}},
+		}},
 		{"at one position", map[string]uint64{"a#0": 7, "b#0": 7, "c#0": 9}, ranges{
-			"a": {{0, 8}, {10, 0}},
+			"a": {{0, 7}, {10, last}},
 			"b": nil,
-			"c": {{8, 10}},
+			"c": {{8, 9}},
 		}},
 		{"all at the last position", map[string]uint64{"a#0": last, "b#0": last}, ranges{
-			"a": {{}},
+			"a": {{0, last}},
 			"b": nil,
 		}},
 		{"points of one side by side", map[string]uint64{"a#0": 10, "a#1": 15, "b#0": 20, "b#1": 30}, ranges{
-			"a": {{0, 16}, {31, 0}},
-			"b": {{16, 31}},
+			"a": {{0, 15}, {31, last}},
+			"b": {{16, 30}},
 		}},
 	}
 	for _, test := range tests {
@@ -371,16 +380,17 @@ func TestRanges_ByHand(t *testing.T) {
 			r, err := chash.NewRing(chash.Named(names...), placedAt(test.points), chash.WithReplicas(replicas))
 			require.NoError(t, err)
 			for name, want := range test.ranges {
-				if got := slices.Collect(r.Ranges(name)); !slices.Equal(got, want) {
-					t.Errorf("Ranges(%q) = %v, want %v", name, got, want)
+				if got := slices.Collect(r.Ranges(name, 1)); !slices.Equal(got, want) {
+					t.Errorf("Ranges(%q, 1) = %v, want %v", name, got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestMoves_ByHand: a backend arrives on a small ring, with copies and without.
-func TestMoves_ByHand(t *testing.T) {
+// TestChanges_ByHand: a backend arrives on a small ring, with copies and without.
+func TestChanges_ByHand(t *testing.T) {
+	const last = math.MaxUint64
 	points := map[string]uint64{"a#0": 100, "b#0": 200, "c#0": 300, "d#0": 250}
 	r, err := chash.NewRing(chash.Named("a", "b", "c"), placedAt(points), chash.WithReplicas(1))
 	require.NoError(t, err)
@@ -389,42 +399,137 @@ func TestMoves_ByHand(t *testing.T) {
 	d, err := before.Diff(r)
 	require.NoError(t, err)
 
-	count, total := chash.Count{Lo: 50}, math.Exp2(64)
+	total := math.Exp2(64)
 	require.Equal(t, chash.Diff{
 		Moved: 50 / total, Least: 50 / total,
-		Flows: []chash.Flow{{From: "c", To: "d", Count: count, Share: 50 / total}},
+		Flows: []chash.Flow{{From: "c", To: "d", Share: 50 / total}},
 	}, d.Diff)
-	require.Equal(t, []chash.Move{{Range: chash.Range{Start: 201, End: 251}, From: "c", To: "d"}}, slices.Collect(d.Moves()))
+	require.Equal(t, []chash.Change{{chash.Range{First: 201, Last: 250}, []string{"c"}, []string{"d"}}}, slices.Collect(d.Changes(1)))
 
-	// With two copies d takes over for those that had their second on c, too: 101
-	// to 201 was b and c and is b and d, 201 to 251 was c and a and is d and c.
-	require.Equal(t, []held{
-		{chash.Range{Start: 101, End: 201}, []string{"b", "c"}},
-		{chash.Range{Start: 201, End: 251}, []string{"c", "a"}},
-	}, collect2(d.Gains("d", 2)))
-	require.Equal(t, []held{{chash.Range{Start: 101, End: 201}, []string{"b", "d"}}}, collect2(d.Losses("c", 2)))
-	require.Equal(t, []held{{chash.Range{Start: 201, End: 251}, []string{"d", "c"}}}, collect2(d.Losses("a", 2)))
-	require.Empty(t, collect2(d.Losses("b", 2)))
-	require.Empty(t, collect2(d.Gains("c", 2)))
+	// With two copies d takes over for those that had their second on c, too.
+	changes := slices.Collect(d.Changes(2))
+	require.Equal(t, []chash.Change{
+		{chash.Range{First: 101, Last: 200}, []string{"b", "c"}, []string{"b", "d"}},
+		{chash.Range{First: 201, Last: 250}, []string{"c", "a"}, []string{"d", "c"}},
+	}, changes)
+	for i, lost := range []string{"c", "a"} {
+		require.Equal(t, []string{"d"}, changes[i].Added())
+		require.Equal(t, []string{lost}, changes[i].Removed())
+	}
 
 	// With four copies d has one of everything, which nobody loses.
-	require.Len(t, collect2(d.Gains("d", 4)), 4)
-	require.Equal(t, []chash.Range{{}}, slices.Collect(r.RangesN("d", 4)))
-	require.Empty(t, collect2(d.Losses("a", 4)))
+	changes = slices.Collect(d.Changes(4))
+	require.Len(t, changes, 5) // before as after, the range past the last point is one of its own
+	for _, c := range changes {
+		require.Equal(t, []string{"d"}, c.Added())
+		require.Nil(t, c.Removed())
+	}
+	require.Equal(t, []chash.Range{{0, last}}, slices.Collect(r.Ranges("d", 4)))
 
 	// Nobody before: all of it, from nowhere.
 	empty, err := chash.NewRing(chash.Named(), placedAt(points), chash.WithReplicas(1))
 	require.NoError(t, err)
 	d, err = empty.Diff(before)
 	require.NoError(t, err)
-	require.Equal(t, []chash.Move{
-		{Range: chash.Range{End: 101}, From: "", To: "a"},
-		{Range: chash.Range{Start: 101, End: 201}, From: "", To: "b"},
-		{Range: chash.Range{Start: 201, End: 301}, From: "", To: "c"},
-		{Range: chash.Range{Start: 301}, From: "", To: "a"},
-	}, slices.Collect(d.Moves()))
-	require.Equal(t, []held{{chash.Range{}, []string{}}}, collect2(d.Gains("b", 3)))
-	require.Empty(t, collect2(d.Losses("b", 3)))
+	none := []string{}
+	require.Equal(t, []chash.Change{
+		{chash.Range{First: 0, Last: 100}, none, []string{"a"}},
+		{chash.Range{First: 101, Last: 200}, none, []string{"b"}},
+		{chash.Range{First: 201, Last: 300}, none, []string{"c"}},
+		{chash.Range{First: 301, Last: last}, none, []string{"a"}},
+	}, slices.Collect(d.Changes(1)))
+}
+
+// TestChanges_Order: two backends that change places hold what they held, in another
+// order.
+func TestChanges_Order(t *testing.T) {
+	at := func(a, b uint64) *chash.Ring[string] {
+		backends := []chash.Backend[string]{{Name: "a", HashKey: fmt.Sprint(a)}, {Name: "b", HashKey: fmt.Sprint(b)}}
+		r, err := chash.NewRing(backends, placedAt(map[string]uint64{"1#0": 100, "2#0": 200}), chash.WithReplicas(1))
+		require.NoError(t, err)
+		return r
+	}
+	d, err := at(1, 2).Diff(at(2, 1))
+	require.NoError(t, err)
+	ab, ba := []string{"a", "b"}, []string{"b", "a"}
+	changes := slices.Collect(d.Changes(2))
+	require.Equal(t, []chash.Change{
+		{chash.Range{First: 0, Last: 100}, ab, ba},
+		{chash.Range{First: 101, Last: 200}, ba, ab},
+		{chash.Range{First: 201, Last: math.MaxUint64}, ab, ba},
+	}, changes)
+	for _, c := range changes {
+		require.Nil(t, c.Added())
+		require.Nil(t, c.Removed())
+	}
+}
+
+// TestChanges_Data: whoever follows the changes has, in a store of any number of
+// copies, every key where its owners are, and nothing else.
+func TestChanges_Data(t *testing.T) {
+	rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
+		copies := 1 + rng.IntN(4)
+		backends := randomBackends(rng, true, 1+rng.IntN(7))
+		r, err := chash.NewRing(backends, chash.WithReplicas(4))
+		require.NoError(t, err)
+		stores := map[string]map[uint64]bool{}
+		held := func(r *chash.Ring[string]) map[string]map[uint64]bool {
+			held := map[string]map[uint64]bool{}
+			for one, names := range r.Holders(copies) {
+				for _, name := range names {
+					if held[name] == nil {
+						held[name] = map[uint64]bool{}
+					}
+					for _, key := range sampleKeys[:200] {
+						if position := r.Position(key); one.Contains(position) {
+							held[name][position] = true
+						}
+					}
+				}
+			}
+			return held
+		}
+		stores = held(r)
+		for range 4 {
+			next := r.Clone()
+			require.NoError(t, next.Set(randomChange(rng, true, backends, 7)))
+			d, err := r.Diff(next)
+			require.NoError(t, err)
+			for c := range d.Changes(copies) {
+				for _, key := range sampleKeys[:200] {
+					position := r.Position(key)
+					if !c.Contains(position) {
+						continue
+					}
+					for _, name := range c.Before {
+						require.True(t, stores[name][position])
+					}
+					for _, name := range c.Added() {
+						if stores[name] == nil {
+							stores[name] = map[uint64]bool{}
+						}
+						require.False(t, stores[name][position])
+						stores[name][position] = true
+					}
+					for _, name := range c.Removed() {
+						require.True(t, stores[name][position])
+						delete(stores[name], position)
+					}
+				}
+			}
+			r = next
+			want := held(r)
+			for name, store := range stores {
+				require.Len(t, want[name], len(store), name)
+			}
+			for name, store := range want {
+				require.Equal(t, len(store), len(stores[name]), name)
+				for position := range store {
+					require.True(t, stores[name][position])
+				}
+			}
+		}
+	})
 }
 
 // TestRanges_None: names that have no ranges, and rings that have none.
@@ -440,20 +545,37 @@ func TestRanges_None(t *testing.T) {
 	require.NoError(t, err)
 	sick, err := chash.NewRing([]chash.Backend[string]{{Name: "down", State: chash.Unhealthy}})
 	require.NoError(t, err)
+	gone, err := chash.NewRing([]chash.Backend[string]{{Name: "draining", State: chash.Draining}})
+	require.NoError(t, err)
+	whole := chash.Range{Last: math.MaxUint64}
 	for _, n := range []int{1, 2, 9} {
-		require.Equal(t, []chash.Range{{}}, slices.Collect(r.RangesN("up", n)))
-		for _, name := range []string{"", "down", "draining", "upper", "unknown"} {
-			require.Empty(t, slices.Collect(r.RangesN(name, n)), name)
+		require.Equal(t, []held{{whole, []string{"down"}}}, collect2(sick.Holders(n)))
+		require.Equal(t, []chash.Range{whole}, slices.Collect(sick.Ranges("down", n)))
+		for _, name := range []string{"", "draining", "upper", "unknown"} {
+			require.Empty(t, slices.Collect(r.Ranges(name, n)), name)
 		}
-		require.Empty(t, slices.Collect(empty.RangesN("", n)))
-		require.Empty(t, slices.Collect(sick.RangesN("down", n)))
-		require.Empty(t, collect2(empty.Holders(n)))
-		require.Empty(t, collect2(sick.Holders(n)))
+		for _, r := range []*chash.Ring[string]{empty, gone} {
+			require.Empty(t, slices.Collect(r.Ranges("", n)))
+			require.Empty(t, slices.Collect(r.Ranges("draining", n)))
+			require.Empty(t, collect2(r.Holders(n)))
+		}
+		d, err := empty.Diff(gone)
+		require.NoError(t, err)
+		require.Empty(t, slices.Collect(d.Changes(n)))
+		d, err = sick.Diff(gone)
+		require.NoError(t, err)
+		require.Empty(t, d.Flows, "nobody answers before or after")
+		require.Equal(t, []chash.Change{{whole, []string{"down"}, []string{}}}, slices.Collect(d.Changes(n)))
+		var none chash.RingDiff
+		require.Empty(t, slices.Collect(none.Changes(n)))
 	}
-	var none chash.RingDiff
-	require.Empty(t, slices.Collect(none.Moves()))
-	require.Empty(t, collect2(none.Gains("up", 1)))
-	require.Empty(t, collect2(none.Losses("up", 1)))
+	for _, n := range []int{0, -1, math.MinInt} {
+		require.Empty(t, slices.Collect(r.Ranges("up", n)))
+		require.Empty(t, collect2(r.Holders(n)))
+		d, err := r.Diff(empty)
+		require.NoError(t, err)
+		require.Empty(t, slices.Collect(d.Changes(n)))
+	}
 }
 
 // TestRanges_Use: sequences can be left early and used again, when those of a ring
@@ -461,11 +583,11 @@ func TestRanges_None(t *testing.T) {
 func TestRanges_Use(t *testing.T) {
 	r, err := chash.NewRing(chash.Named("a", "b"))
 	require.NoError(t, err)
-	ranges, holders := r.Ranges("a"), r.Holders(2)
+	ranges, holders := r.Ranges("a", 1), r.Holders(2)
 	first := func() (chash.Range, []string) {
 		for one := range ranges {
 			for two, names := range holders {
-				require.Equal(t, uint64(0), two.Start)
+				require.Equal(t, uint64(0), two.First)
 				return one, names
 			}
 		}
@@ -481,33 +603,34 @@ func TestRanges_Use(t *testing.T) {
 	require.NotEqual(t, names, same)
 
 	all := slices.Collect(ranges)
+	require.NotEmpty(t, all)
 	require.NoError(t, r.SetState("b", chash.Unhealthy))
-	require.Equal(t, []chash.Range{{}}, slices.Collect(ranges))
+	require.Equal(t, all, slices.Collect(ranges))
+	require.NoError(t, r.SetState("b", chash.Draining))
+	require.Equal(t, []chash.Range{{Last: math.MaxUint64}}, slices.Collect(ranges))
 	require.NoError(t, r.SetState("b", chash.Healthy))
 	before := r.Clone()
 	require.NoError(t, r.Remove("b"))
 	d, err := before.Diff(r)
 	require.NoError(t, err)
-	moves := d.Moves()
-	was := slices.Collect(moves)
+	changes := d.Changes(1)
+	was := slices.Collect(changes)
 	require.NoError(t, r.Add(chash.Named("c", "d")...))
 	before.Clear()
-	require.Equal(t, was, slices.Collect(moves))
-	for m := range moves {
-		require.Equal(t, was[0], m)
+	require.Equal(t, was, slices.Collect(changes))
+	for c := range changes {
+		require.Equal(t, was[0], c)
+		c.Before[0], c.After[0] = "the caller's", "the caller's"
 		break
 	}
-	for range d.Gains("a", 1) {
-		break
-	}
-	for range before.Ranges("a") {
+	require.Equal(t, was, slices.Collect(changes))
+	for range before.Ranges("a", 1) {
 		t.Error("a range on an empty ring")
 	}
-	require.NotEmpty(t, all)
-	for i, m := range was {
-		require.Equal(t, []string{"b", "a"}, []string{m.From, m.To}, "move %d", i)
-		for _, range_ := range all {
-			require.False(t, range_.Contains(m.Start), "%v is in %v, which a had before", m, range_)
+	for _, c := range was {
+		require.Equal(t, []string{"b", "a"}, []string{c.Before[0], c.After[0]})
+		for _, one := range all {
+			require.False(t, one.Contains(c.First), "%v is in %v, which a had before", c, one)
 		}
 	}
 }
@@ -517,9 +640,9 @@ func TestRanges_Use(t *testing.T) {
 func TestRanges_WhileChanged(t *testing.T) {
 	r, err := chash.NewRing(chash.Named("a", "b", "c"))
 	require.NoError(t, err)
-	want := slices.Collect(r.Ranges("a"))
+	want := slices.Collect(r.Ranges("a", 1))
 	var got []chash.Range
-	for one := range r.Ranges("a") {
+	for one := range r.Ranges("a", 1) {
 		got = append(got, one)
 		require.NoError(t, r.SetState("a", chash.State(len(got)%3)))
 	}
@@ -535,29 +658,32 @@ func TestRanges_Uneven(t *testing.T) {
 	}
 	r, err := chash.NewRing(backends, chash.WithReplicas(1))
 	require.NoError(t, err)
-	before := r.Clone()
-	require.NoError(t, r.SetState("c", chash.Unhealthy))
-	d, err := before.Diff(r)
+	next := r.Clone()
+	require.NoError(t, next.Remove("c"))
+	d, err := r.Diff(next)
 	require.NoError(t, err)
 	total := 0
 	for n := 1; n <= 6; n++ {
 		sum := new(big.Int)
-		for one, names := range r.Holders(n) {
+		for one, names := range next.Holders(n) {
 			sum.Add(sum, sizeOf(one))
 			if len(names) != min(n, 5) {
 				t.Fatalf("Holders(%d) has %q for %v, want %d names", n, names, one, min(n, 5))
 			}
 		}
-		require.Equal(t, "18446744073709551616", sum.String())
+		require.Equal(t, positions, sum)
 		gained := 0
-		for one, names := range d.Gains("d", n) {
+		for c := range d.Changes(n) {
+			if !slices.Contains(c.Added(), "d") {
+				continue
+			}
 			gained++
-			if len(names) != n || slices.Contains(names, "d") || !slices.Contains(names, "c") {
-				t.Fatalf("Gains(d, %d) has %q for %v, want %d names with c", n, names, one, n)
+			if len(c.Before) != n || slices.Contains(c.Before, "d") || !slices.Contains(c.Before, "c") {
+				t.Fatalf("Changes(%d) has %v, want %d names before, with c and without d", n, c, n)
 			}
 		}
 		if n == 6 && gained > 0 {
-			t.Errorf("Gains(d, 6) has %d ranges, want none", gained)
+			t.Errorf("Changes(6) has %d ranges that d gains, want none", gained)
 		}
 		total += gained
 	}
@@ -566,10 +692,10 @@ func TestRanges_Uneven(t *testing.T) {
 	r, err = chash.NewRing(chash.Named(manyNames("b", 2000)...), chash.WithReplicas(100))
 	require.NoError(t, err)
 	sum := new(big.Int)
-	for one := range r.RangesN("b7", 1999) {
+	for one := range r.Ranges("b7", 1999) {
 		sum.Add(sum, sizeOf(one))
 	}
-	if whole := new(big.Int).Lsh(big.NewInt(1), 64); sum.Cmp(whole) > 0 || sum.BitLen() < 64 {
+	if sum.Cmp(positions) > 0 || sum.BitLen() < 64 {
 		t.Errorf("b7 has one of 1999 copies of %v positions, want nearly all", sum)
 	}
 }
@@ -612,14 +738,16 @@ func TestRange(t *testing.T) {
 	tests := []struct {
 		r       chash.Range
 		in, out []uint64
-		size    chash.Count
+		share   float64
 		text    string
 	}{
-		{chash.Range{}, []uint64{0, 1, last}, nil, chash.Count{Hi: 1}, "[0x0000000000000000, 0x10000000000000000)"},
-		{chash.Range{Start: 5, End: 7}, []uint64{5, 6}, []uint64{0, 4, 7, last}, chash.Count{Lo: 2}, "[0x0000000000000005, 0x0000000000000007)"},
-		{chash.Range{End: 1}, []uint64{0}, []uint64{1, last}, chash.Count{Lo: 1}, "[0x0000000000000000, 0x0000000000000001)"},
-		{chash.Range{Start: last}, []uint64{last}, []uint64{0, last - 1}, chash.Count{Lo: 1}, "[0xffffffffffffffff, 0x10000000000000000)"},
-		{chash.Range{Start: 1}, []uint64{1, last}, []uint64{0}, chash.Count{Lo: last}, "[0x0000000000000001, 0x10000000000000000)"},
+		{chash.Range{First: 0, Last: last}, []uint64{0, 1, last}, nil, 1, "[0x0000000000000000, 0xffffffffffffffff]"},
+		{chash.Range{First: 5, Last: 7}, []uint64{5, 6, 7}, []uint64{0, 4, 8, last}, 0x3p-64, "[0x0000000000000005, 0x0000000000000007]"},
+		{chash.Range{}, []uint64{0}, []uint64{1, last}, 0x1p-64, "[0x0000000000000000, 0x0000000000000000]"},
+		{chash.Range{First: last, Last: last}, []uint64{last}, []uint64{0, last - 1}, 0x1p-64, "[0xffffffffffffffff, 0xffffffffffffffff]"},
+		{chash.Range{First: 1, Last: last}, []uint64{1, last}, []uint64{0}, 1, "[0x0000000000000001, 0xffffffffffffffff]"},
+		{chash.Range{First: 1 << 63, Last: last}, []uint64{1 << 63}, []uint64{1<<63 - 1}, 0.5, "[0x8000000000000000, 0xffffffffffffffff]"},
+		{chash.Range{First: 1, Last: 1<<53 + 3}, nil, nil, 0x1p-11 + 0x1p-62, "[0x0000000000000001, 0x0020000000000003]"}, // 2^53+3 is a tie
 	}
 	for _, test := range tests {
 		for _, h := range test.in {
@@ -632,15 +760,15 @@ func TestRange(t *testing.T) {
 				t.Errorf("%v.Contains(%#x) = true, want false", test.r, h)
 			}
 		}
-		if got := test.r.Size(); got != test.size {
-			t.Errorf("%v.Size() = %v, want %v", test.r, got, test.size)
+		if got := test.r.Share(); got != test.share {
+			t.Errorf("%v.Share() = %v, want %v", test.r, got, test.share)
 		}
 		if got := test.r.String(); got != test.text {
 			t.Errorf("String() = %s, want %s", got, test.text)
 		}
 	}
-	m := chash.Move{Range: chash.Range{Start: 5, End: 7}, From: "a", To: ""}
-	if got, want := m.String(), `[0x0000000000000005, 0x0000000000000007) from "a" to ""`; got != want {
+	c := chash.Change{Range: chash.Range{First: 5, Last: 7}, Before: []string{"a", "b"}}
+	if got, want := c.String(), `[0x0000000000000005, 0x0000000000000007] from ["a" "b"] to []`; got != want {
 		t.Errorf("String() = %s, want %s", got, want)
 	}
 }

@@ -162,27 +162,27 @@ func (r *ring) all() iter.Seq2[uint64, uint32] {
 }
 
 // spread counts for each point the positions after the one before, up to its own.
-func (r *ring) spread() (counts []Count, shares []float64) {
-	counts = make([]Count, len(r.placements))
-	shares = make([]float64, len(r.placements))
+func (r *ring) spread() []float64 {
+	counts := make([]count, len(r.placements))
+	shares := make([]float64, len(r.placements))
 	if r.n == 0 {
-		return counts, shares
+		return shares
 	}
 	before := uint64(0)
 	for position, owner := range r.all() {
-		counts[owner].Lo += position - before
+		counts[owner].lo += position - before
 		before = position
 	}
 	// The first point has those after the last one too, modulo 2^64. It has at
 	// least its own, so that 0 stands for all 2^64.
 	first := &counts[r.at(0)]
-	if first.Lo -= before; first.Lo == 0 {
-		first.Hi = 1
+	if first.lo -= before; first.lo == 0 {
+		*first = positions
 	}
 	for p, count := range counts {
-		shares[p] = count.share(Count{Hi: 1})
+		shares[p] = count.share(positions)
 	}
-	return counts, shares
+	return shares
 }
 
 // print writes the position at the end of each run of points with one name.

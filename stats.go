@@ -44,8 +44,7 @@ type Stats struct {
 // it waits for a rebuild under way.
 func (c *core[T, L]) Stats() Stats {
 	stats, layout, placements := c.stats()
-	_, spread := layout.spread()
-	stats.MinShareRatio, stats.MaxShareRatio = extremes(spread, placements)
+	stats.MinShareRatio, stats.MaxShareRatio = extremes(layout.spread(), placements)
 	return stats
 }
 
@@ -81,8 +80,8 @@ func (c *core[T, L]) stats() (Stats, L, []placement) {
 // A Share is how much of the key space a backend owns.
 type Share struct {
 	Name  string  `json:"name"`
-	Count Count   `json:"count"` // slots of a table, positions on a ring
-	Share float64 `json:"share"` // the same as a share of the key space
+	Size  int     `json:"size"`  // slots of a table, points of a ring
+	Share float64 `json:"share"` // of the key space: from 0 to 1
 }
 
 // Shares returns the exact share of each backend, sorted by name: that of its
@@ -95,10 +94,10 @@ func (c *core[T, L]) Shares() []Share {
 	for i := range shares {
 		shares[i].Name = r.members[i].Name
 	}
-	counts, spread := layout.spread()
-	for p := range counts {
+	sizes := layout.array().counts
+	for p, spread := range layout.spread() {
 		share := &shares[r.first(p)]
-		share.Count, share.Share = counts[p], spread[p]
+		share.Size, share.Share = int(sizes[p]), spread
 	}
 	return shares
 }

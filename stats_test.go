@@ -162,7 +162,7 @@ func TestShares_CountWhatLookupsSee(t *testing.T) {
 	m, err := chash.NewMaglev(numbered("b", 7), chash.WithTableSize(251))
 	require.NoError(t, err)
 	require.NoError(t, m.SetWeight("b3", 5))
-	want := map[string]uint64{}
+	want := map[string]int{}
 	for slot := range uint64(251) {
 		name, err := m.GetHash(slot)
 		require.NoError(t, err)
@@ -171,8 +171,8 @@ func TestShares_CountWhatLookupsSee(t *testing.T) {
 	require.NoError(t, m.SetState("b2", chash.Unhealthy)) // changes no share
 	sum := 0.0
 	for _, share := range m.Shares() {
-		require.Equal(t, chash.Count{Lo: want[share.Name]}, share.Count, share.Name)
-		require.Equal(t, float64(share.Count.Lo)/251, share.Share)
+		require.Equal(t, want[share.Name], share.Size, share.Name)
+		require.Equal(t, float64(share.Size)/251, share.Share)
 		sum += share.Share
 	}
 	require.InDelta(t, 1, sum, 1e-12)
@@ -190,12 +190,12 @@ func TestShares_CountSlotsOfAnyTable(t *testing.T) {
 			}
 			m, err := chash.NewMaglev(backends, chash.WithTableSize(size))
 			require.NoError(t, err)
-			want := make([]uint64, len(backends))
+			want := make([]int, len(backends))
 			for _, backend := range m.AppendTable(nil) {
 				want[backend]++
 			}
 			for i, share := range m.Shares() {
-				require.Equal(t, want[i], share.Count.Lo, "%s in a table of %d slots for %v", share.Name, size, backends)
+				require.Equal(t, want[i], share.Size, "%s in a table of %d slots for %v", share.Name, size, backends)
 			}
 		}
 	}
@@ -207,25 +207,26 @@ func TestShares_RingCountsPositions(t *testing.T) {
 	place := func(label string) uint64 { return at[label] }
 	r, err := chash.NewRing(chash.Named("a", "b", "c", "d"), chash.WithReplicas(1), chash.WithHash(place))
 	require.NoError(t, err)
-	counts := func() map[string]string {
-		counts := map[string]string{}
+	shares := func() map[string]float64 {
+		shares := map[string]float64{}
 		for _, share := range r.Shares() {
-			counts[share.Name] = share.Count.String()
+			require.Equal(t, 1, share.Size)
+			shares[share.Name] = share.Share
 		}
-		return counts
+		return shares
 	}
+	const rest = 1 // 2^64-35 positions, in 53 bits
 	// a has (max-4, max] and [0, 10]; b is before c at the same position.
-	require.Equal(t, map[string]string{"a": "15", "b": "20", "c": "0", "d": "18446744073709551581"}, counts())
+	require.Equal(t, map[string]float64{"a": 0xfp-64, "b": 0x14p-64, "c": 0, "d": rest}, shares())
 	data, err := json.Marshal(r.Shares()[0])
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name": "a", "count": "15", "share": 8.131516293641283e-19}`, string(data))
+	require.JSONEq(t, `{"name": "a", "size": 1, "share": 8.131516293641283e-19}`, string(data))
 	require.NoError(t, r.Remove("a"))
-	require.Equal(t, map[string]string{"b": "35", "c": "0", "d": "18446744073709551581"}, counts())
+	require.Equal(t, map[string]float64{"b": 0x23p-64, "c": 0, "d": rest}, shares())
 	require.NoError(t, r.Remove("d"))
-	require.Equal(t, map[string]string{"b": "18446744073709551616", "c": "0"}, counts())
-	require.Equal(t, 1.0, r.Shares()[0].Share)
+	require.Equal(t, map[string]float64{"b": 1, "c": 0}, shares())
 	require.NoError(t, r.Remove("b"))
-	require.Equal(t, map[string]string{"c": "18446744073709551616"}, counts())
+	require.Equal(t, map[string]float64{"c": 1}, shares())
 }
 
 func TestShares_SharedPlacementAndDraining(t *testing.T) {
@@ -236,10 +237,10 @@ func TestShares_SharedPlacementAndDraining(t *testing.T) {
 		require.NoError(t, s.SetState("b", chash.Unhealthy))
 		shares := s.Shares()
 		require.Len(t, shares, 4)
-		require.Zero(t, shares[0].Count, "a stands behind b")
+		require.Equal(t, chash.Share{Name: "a"}, shares[0], "it stands behind b")
 		require.InDelta(t, 1, shares[1].Share+shares[2].Share, 1e-12)
-		require.Positive(t, shares[1].Count.Lo)
-		require.Zero(t, shares[3].Count)
+		require.Equal(t, s.Stats().Size, shares[1].Size+shares[2].Size)
+		require.Equal(t, chash.Share{Name: "d"}, shares[3])
 	})
 }
 
@@ -415,21 +416,15 @@ func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
 		backends[i].Weight = uint32(1 + i%5)
 	}
 	knowers(t, backends, func(t *testing.T, s knower) {
-		counts := map[string]uint64{}
-		if _, table := s.(maglevOf[string]); table {
-			for _, share := range s.Shares() {
-				counts[share.Name] = share.Count.Lo
-			}
-		} else {
-			for _, b := range s.Backends() {
-				counts[b.Name] = uint64(b.Weight) * chash.DefaultReplicas
-			}
+		counts := map[string]int{}
+		for _, share := range s.Shares() {
+			counts[share.Name] = share.Size
 		}
-		owners := uint64(s.Stats().Size)
+		owners := s.Stats().Size
 		rng := rand.New(rand.NewPCG(3, 4))
 		seen := map[bool]int{}
 		check := func() {
-			healthy := uint64(0)
+			healthy := 0
 			for _, b := range s.Backends() {
 				if b.State == chash.Healthy {
 					healthy += counts[b.Name]
@@ -437,7 +432,7 @@ func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
 			}
 			want := 0
 			if healthy < owners/16 {
-				want = int(healthy)
+				want = healthy
 			}
 			seen[want > 0]++
 			require.Equal(t, want, s.(indexer).Indexed(), "%d of %d owners are healthy", healthy, owners)

@@ -45,12 +45,12 @@ func (p piece) rest(source string, missing []piece) (parts []piece) {
 
 // overlap returns the positions that are in both ranges, if there are any.
 func overlap(a, b chash.Range) (chash.Range, bool) {
-	start, last := max(a.Start, b.Start), min(a.End-1, b.End-1) // an End of 0 is 2^64
-	return chash.Range{Start: start, End: last + 1}, start <= last
+	both := chash.Range{First: max(a.First, b.First), Last: min(a.Last, b.Last)}
+	return both, both.First <= both.Last
 }
 
 // at returns the range of one position.
-func at(position uint64) chash.Range { return chash.Range{Start: position, End: position + 1} }
+func at(position uint64) chash.Range { return chash.Range{First: position, Last: position} }
 
 // A backlog is what a node has to do until its data is where its view says. It is
 // guarded by the node's lock, as the view is, and these hold whenever that is free:
@@ -68,7 +68,7 @@ type backlog struct {
 }
 
 // newBacklog returns what a node has to do after a change. It takes time for each
-// point of both rings, for each node.
+// point of both rings.
 //
 // Who held what it gains comes in the order of GetN, and so the last to be pushed out
 // by newcomers is asked first: it most likely holds it still. Outgoing is what it
@@ -78,17 +78,13 @@ type backlog struct {
 // of it.
 func newBacklog(self string, v *view, diff chash.RingDiff) backlog {
 	b := backlog{outgoing: map[chash.Range]int{}}
-	for r, sources := range diff.Gains(self, v.copies) {
-		b.incoming = append(b.incoming, piece{r, sources, []string{self}})
-	}
-	for r := range diff.Losses(self, v.copies) {
-		b.handOver(r)
-	}
-	for _, other := range v.ring.Backends() {
-		for r, before := range diff.Gains(other.Name, v.copies) {
-			if slices.Contains(before, self) {
-				b.handOver(r)
-			}
+	for c := range diff.Changes(v.copies) {
+		held, holds := slices.Contains(c.Before, self), slices.Contains(c.After, self)
+		switch {
+		case holds && !held:
+			b.incoming = append(b.incoming, piece{c.Range, c.Before, []string{self}})
+		case held && (!holds || len(c.Added()) > 0):
+			b.handOver(c.Range)
 		}
 	}
 	return b
@@ -98,7 +94,7 @@ func newBacklog(self string, v *view, diff chash.RingDiff) backlog {
 // so a diff is always from the view before, and changes may follow each other at any
 // speed.
 func (b *backlog) goOn(self string, v *view, before backlog) {
-	for held := range v.ring.RangesN(self, v.copies) {
+	for held := range v.ring.Ranges(self, v.copies) {
 		for _, p := range before.incoming {
 			if r, ok := overlap(held, p.Range); ok {
 				b.incoming = append(b.incoming, piece{r, p.Sources, p.asked})

@@ -24,21 +24,23 @@ func testView(t *testing.T, copies int, names ...string) *view {
 
 func TestOverlap(t *testing.T) {
 	t.Parallel()
-	r := func(start, end uint64) chash.Range { return chash.Range{Start: start, End: end} }
+	const last = math.MaxUint64
+	r := func(first, last uint64) chash.Range { return chash.Range{First: first, Last: last} }
 	tests := []struct {
 		a, b, want chash.Range
 		some       bool
 	}{
-		{r(0, 0), r(0, 0), r(0, 0), true},
-		{r(0, 0), r(5, 9), r(5, 9), true},
-		{r(5, 0), r(0, 9), r(5, 9), true},
-		{r(5, 0), r(7, 0), r(7, 0), true},
-		{r(5, 9), r(7, 12), r(7, 9), true},
-		{r(5, 9), r(8, 9), r(8, 9), true},
-		{r(5, 9), r(9, 12), chash.Range{}, false},
-		{r(5, 9), r(20, 0), chash.Range{}, false},
-		{at(math.MaxUint64), r(7, 0), at(math.MaxUint64), true},
-		{at(math.MaxUint64), r(0, math.MaxUint64), chash.Range{}, false},
+		{r(0, last), r(0, last), r(0, last), true},
+		{r(0, last), r(5, 8), r(5, 8), true},
+		{r(5, last), r(0, 8), r(5, 8), true},
+		{r(5, last), r(7, last), r(7, last), true},
+		{r(5, 8), r(7, 11), r(7, 8), true},
+		{r(5, 8), r(8, 9), at(8), true},
+		{r(5, 8), r(9, 11), chash.Range{}, false},
+		{r(5, 8), r(20, last), chash.Range{}, false},
+		{at(last), r(7, last), at(last), true},
+		{at(last), r(0, last-1), chash.Range{}, false},
+		{at(0), r(0, last), at(0), true},
 	}
 	for _, test := range tests {
 		for _, pair := range [][2]chash.Range{{test.a, test.b}, {test.b, test.a}} {
@@ -133,8 +135,8 @@ func TestBacklog_Missing(t *testing.T) {
 	}
 	var b backlog
 	require.Empty(t, b.missing(v, []chash.Range{held}), "what is held and not incoming")
-	require.Equal(t, []piece{{Range: other, Sources: heldBy(v, other.Start)}}, b.missing(v, []chash.Range{other}))
-	half := chash.Range{Start: held.Start, End: held.Start + held.Size().Lo/2}
+	require.Equal(t, []piece{{Range: other, Sources: heldBy(v, other.First)}}, b.missing(v, []chash.Range{other}))
+	half := chash.Range{First: held.First, Last: held.First + (held.Last-held.First)/2}
 	b.incoming = []piece{{half, []string{"gone", "b", "c"}, []string{"a", "b"}}}
 	require.Equal(t, []piece{{Range: half, Sources: []string{"c"}}}, b.missing(v, []chash.Range{held}))
 }
@@ -144,15 +146,15 @@ func TestBacklog_Missing(t *testing.T) {
 func TestPiece_Sources(t *testing.T) {
 	t.Parallel()
 	v := testView(t, 2, "a", "b", "c", "d")
-	p := piece{chash.Range{}, []string{"gone", "b", "c"}, []string{"a"}}
+	p := piece{everything, []string{"gone", "b", "c"}, []string{"a"}}
 	require.Equal(t, []string{"b", "c"}, p.open(v))
 	require.Empty(t, p.rest("b", nil), "b had everything")
 
 	parts := p.rest("b", []piece{
-		{Range: chash.Range{Start: 10, End: 20}, Sources: []string{"a", "b", "d"}},
-		{Range: chash.Range{Start: 30, End: 40}, Sources: []string{"c"}},
+		{Range: chash.Range{First: 10, Last: 19}, Sources: []string{"a", "b", "d"}},
+		{Range: chash.Range{First: 30, Last: 39}, Sources: []string{"c"}},
 	})
-	require.Equal(t, []chash.Range{{Start: 10, End: 20}, {Start: 30, End: 40}}, []chash.Range{parts[0].Range, parts[1].Range})
+	require.Equal(t, []chash.Range{{First: 10, Last: 19}, {First: 30, Last: 39}}, []chash.Range{parts[0].Range, parts[1].Range})
 	var asked []string
 	for q := parts[0]; len(q.open(v)) > 0; {
 		source := q.open(v)[0]
@@ -165,7 +167,7 @@ func TestPiece_Sources(t *testing.T) {
 // What is left of a piece takes its place, and one that is over meanwhile has none.
 func TestBacklog_Replace(t *testing.T) {
 	t.Parallel()
-	of := func(start, end uint64) piece { return piece{Range: chash.Range{Start: start, End: end}} }
+	of := func(first, end uint64) piece { return piece{Range: chash.Range{First: first, Last: end - 1}} }
 	b := backlog{incoming: []piece{of(0, 10), of(10, 20), of(20, 30)}}
 	b.replace(of(10, 20), []piece{of(11, 12), of(15, 20)})
 	require.Equal(t, []piece{of(0, 10), of(11, 12), of(15, 20), of(20, 30)}, b.incoming)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 
 // patience bounds what a test waits for.
 const patience = 30 * time.Second
+
+// everything is the whole ring.
+var everything = chash.Range{Last: math.MaxUint64}
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()

@@ -46,7 +46,7 @@ func (n *node) pull(ctx context.Context, v *view) (err error) {
 	n.mu.RUnlock()
 	failed := map[string]error{}
 	for _, p := range incoming {
-		if err = n.fetch(ctx, n.bulk, v, p.Start, failed); errors.Is(err, errOtherView) {
+		if err = n.fetch(ctx, n.bulk, v, p.First, failed); errors.Is(err, errOtherView) {
 			break
 		}
 	}

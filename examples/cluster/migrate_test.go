@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/chash-go/chash"
 )
 
 // joinHeld makes a node that the others know one of them, with a migration that
@@ -87,7 +85,7 @@ func TestJoin_DeadSource(t *testing.T) {
 	ns, d, gate := joinHeld(t, ns, "d")
 	require.NoError(t, ns[0].stop())
 	failed := map[string]error{"a": errNoNode, "b": errNoNode, "c": errNoNode}
-	require.ErrorIs(t, d.fetch(t.Context(), d.peers, d.current(), d.backlog.incoming[0].Start, failed), errNoNode,
+	require.ErrorIs(t, d.fetch(t.Context(), d.peers, d.current(), d.backlog.incoming[0].First, failed), errNoNode,
 		"who has failed is not asked again")
 	for key, value := range values {
 		require.Equal(t, found(value), get(t, d, key))
@@ -112,7 +110,7 @@ func TestChange_WhileAsking(t *testing.T) {
 	})
 	key := slices.Sorted(maps.Keys(values))[i]
 	require.ErrorIs(t, d.readThrough(t.Context(), d.current(), key), errOtherView)
-	require.Empty(t, d.store.scan(chash.Range{}))
+	require.Empty(t, d.store.scan(everything))
 }
 
 // What was handed over by one view may not be all by the next.

@@ -10,8 +10,6 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"github.com/stretchr/testify/require"
-
-	"github.com/chash-go/chash"
 )
 
 // startAllGossiping starts nodes that find each other by gossip.
@@ -96,7 +94,7 @@ func TestLeave(t *testing.T) {
 	for len(ns) > 1 {
 		gone := ns[len(ns)-1]
 		require.NoError(t, gone.leave())
-		require.Empty(t, gone.store.scan(chash.Range{}))
+		require.Empty(t, gone.store.scan(everything))
 		require.NoError(t, gone.close())
 		ns = ns.without(gone)
 		for key, value := range values {

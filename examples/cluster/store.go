@@ -101,7 +101,7 @@ func (s *store) scan(r chash.Range) []entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var found []entry
-	for i := r.Start >> 56; i <= (r.End-1)>>56; i++ {
+	for i := r.First >> 56; i <= r.Last>>56; i++ {
 		for _, e := range s.shards[i] {
 			if r.Contains(e.position) {
 				found = append(found, e)

@@ -108,15 +108,16 @@ func TestStore_Scan(t *testing.T) {
 		positions = append(positions, s.put("a", fmt.Sprint(i), nil, i%2 == 0).position)
 	}
 	slices.Sort(positions)
+	const last = math.MaxUint64
 	ranges := []chash.Range{
-		{}, {Start: 1}, {End: 1}, {Start: math.MaxUint64},
-		{Start: 1 << 56, End: 2 << 56}, {Start: 1<<56 - 1, End: 1<<56 + 1}, {Start: 255 << 56},
-		{Start: positions[7], End: positions[7] + 1}, {Start: positions[7] + 1, End: positions[8]},
-		{Start: positions[0], End: positions[1999]}, {Start: positions[0]},
+		everything, {First: 1, Last: last}, at(0), at(last),
+		{First: 1 << 56, Last: 2<<56 - 1}, {First: 1<<56 - 1, Last: 1 << 56}, {First: 255 << 56, Last: last},
+		at(positions[7]), {First: positions[7] + 1, Last: positions[8] - 1},
+		{First: positions[0], Last: positions[1999]}, {First: positions[0], Last: last},
 	}
 	for range 200 {
 		a, b := rand.Uint64(), rand.Uint64()
-		ranges = append(ranges, chash.Range{Start: min(a, b), End: max(a, b)})
+		ranges = append(ranges, chash.Range{First: min(a, b), Last: max(a, b)})
 	}
 	for _, r := range ranges {
 		var want, got []uint64

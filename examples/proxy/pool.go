@@ -149,7 +149,7 @@ type member struct {
 	URL    string  `json:"url"`
 	Weight uint32  `json:"weight"`
 	State  string  `json:"state"`
-	Slots  uint64  `json:"slots"` // owned in the table, whatever the health
+	Slots  int     `json:"slots"` // owned in the table, whatever the health
 	Share  float64 `json:"share"` // of all slots, from 0 to 1
 }
 
@@ -165,7 +165,7 @@ func (p *pool) members() []member {
 			URL:    b.Value.String(),
 			Weight: b.Weight,
 			State:  b.State.String(),
-			Slots:  shares[i].Count.Lo,
+			Slots:  shares[i].Size,
 			Share:  shares[i].Share,
 		}
 	}
