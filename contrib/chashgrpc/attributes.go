@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/grpc/experimental/balancer/weight"
 	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/ringhash"
 )
 
 type (
@@ -14,16 +16,18 @@ type (
 )
 
 // SetHashKey returns the endpoint with a hash key: what decides which keys are its
-// own, so that a server keeps them when its address changes. It is by default
-// the endpoint's first address, as it is for an empty key. The attributes that the
-// endpoint has are kept.
+// own, so that a server keeps them when its address changes. An empty hash key is as
+// good as none: then it is that of grpc-go's own resolver/ringhash or, without one,
+// the first of the endpoint's addresses in byte order. The attributes that the endpoint
+// has are kept.
 func SetHashKey(endpoint resolver.Endpoint, hashKey string) resolver.Endpoint {
 	endpoint.Attributes = endpoint.Attributes.WithValue(hashKeyAttribute{}, hashKey)
 	return endpoint
 }
 
 // SetWeight returns the endpoint with a weight: its share of the keys relative to
-// the others. It is 1 by default, as it is for a weight of 0. The attributes that
+// the others. A weight of 0 is as good as none: then it is that of grpc-go's own
+// experimental/balancer/weight, which xDS sets, or 1 without one. The attributes that
 // the endpoint has are kept.
 func SetWeight(endpoint resolver.Endpoint, weight uint32) resolver.Endpoint {
 	endpoint.Attributes = endpoint.Attributes.WithValue(weightAttribute{}, weight)
@@ -36,39 +40,67 @@ type member struct {
 	weight  uint32
 }
 
-// membership returns the endpoints that count, in their order, and what the mapping
-// depends on of them, by name.
-func membership(all []resolver.Endpoint) ([]resolver.Endpoint, map[string]member) {
-	endpoints := make([]resolver.Endpoint, 0, len(all))
-	members := make(map[string]member, len(all))
+// A membership is the endpoints of an update that count.
+type membership struct {
+	order   []string // their names, in the order of the update
+	at      map[string]resolver.Endpoint
+	members map[string]member
+}
+
+// newMembership returns the endpoints that count: of several with the same addresses
+// the first, and none without an address.
+func newMembership(all []resolver.Endpoint) membership {
+	m := membership{
+		order:   make([]string, 0, len(all)),
+		at:      make(map[string]resolver.Endpoint, len(all)),
+		members: make(map[string]member, len(all)),
+	}
 	for _, e := range all {
 		if len(e.Addresses) == 0 {
 			continue
 		}
 		name := nameOf(e)
-		if _, found := members[name]; found {
+		if _, found := m.members[name]; found {
 			continue
 		}
-		endpoints = append(endpoints, e)
-		members[name] = memberOf(e)
+		m.order = append(m.order, name)
+		m.at[name] = e
+		m.members[name] = memberOf(e)
 	}
-	return endpoints, members
+	return m
 }
 
 func memberOf(e resolver.Endpoint) member {
 	hashKey, _ := e.Attributes.Value(hashKeyAttribute{}).(string)
-	weight, _ := e.Attributes.Value(weightAttribute{}).(uint32)
 	if hashKey == "" {
-		hashKey = e.Addresses[0].Addr
+		hashKey = ringhash.HashKey(e)
 	}
-	return member{hashKey, max(weight, 1)}
+	if hashKey == "" {
+		hashKey = firstAddress(e)
+	}
+	w, _ := e.Attributes.Value(weightAttribute{}).(uint32)
+	if w == 0 {
+		w = weight.FromEndpoint(e).Weight
+	}
+	return member{hashKey, max(w, 1)}
+}
+
+// firstAddress returns the endpoint's first address in byte order, so that the order
+// in which a resolver happens to give them moves no key. An IPv4 address comes before
+// an IPv6 address, which is in brackets.
+func firstAddress(e resolver.Endpoint) string {
+	first := e.Addresses[0].Addr
+	for _, a := range e.Addresses[1:] {
+		first = min(first, a.Addr)
+	}
+	return first
 }
 
 // nameOf returns a name that an endpoint has in common with those which have the
 // same addresses in any order, and with no others: it is as resolver.EndpointMap
 // tells endpoints apart. One address is its own name, which saves an allocation
-// for most endpoints whenever one of them changes its state; the names of several
-// begin with a quotation mark, and such an address is quoted as well.
+// for most endpoints; the names of several begin with a quotation mark, and such an
+// address is quoted as well.
 func nameOf(e resolver.Endpoint) string {
 	if len(e.Addresses) == 1 {
 		if name := e.Addresses[0].Addr; name != "" && name[0] != '"' {
@@ -81,4 +113,11 @@ func nameOf(e resolver.Endpoint) string {
 	}
 	slices.Sort(quoted)
 	return strings.Join(quoted, ",")
+}
+
+// sameAddresses reports whether the connections of two endpoints are the same.
+func sameAddresses(a, b resolver.Endpoint) bool {
+	return a.Attributes == b.Attributes && slices.EqualFunc(a.Addresses, b.Addresses, func(x, y resolver.Address) bool {
+		return x.Addr == y.Addr && x.ServerName == y.ServerName && x.Attributes == y.Attributes
+	})
 }

@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/chash-go/chash"
+	"google.golang.org/grpc/attributes"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
-	"google.golang.org/grpc/balancer/endpointsharding"
 	"google.golang.org/grpc/balancer/pickfirst"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/serviceconfig"
 )
 
@@ -45,87 +48,110 @@ func (b builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingC
 
 // Build returns a balancer with this policy for a channel.
 func (b builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-	p := &policy{ClientConn: cc, kind: b, reason: errNoEndpoints}
-	leaf := balancer.Get(pickfirst.Name)
-	newLeaf := func(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
-		return leaf.Build(&leafConn{cc, p}, opts)
-	}
-	p.child = endpointsharding.NewBalancer(p, opts, newLeaf, endpointsharding.Options{})
+	p := &policy{ClientConn: cc, kind: b, opts: opts, reason: errNoEndpoints}
+	p.alarm.ring = p.wake
 	return p
 }
 
-// A policy is the balancer of one channel. Its child keeps a pick_first balancer
-// for each endpoint and tells of their states; the policy maps keys to endpoints.
+// A policy is the balancer of one channel: it maps keys to endpoints, each of which
+// sees to its connection.
 type policy struct {
-	balancer.ClientConn // of the channel; the child's calls to UpdateState are intercepted
+	balancer.ClientConn // of the channel, which is also that of the endpoints
 	kind                builder
-	child               balancer.Balancer
+	opts                balancer.BuildOptions
 
-	lastFailure atomic.Pointer[leafPicker] // of an endpoint, with the connection error
+	alarm alarm
+	turn  atomic.Uint64 // of RPCs without a key
 
-	// mu guards what follows. The child calls UpdateState with a lock of its own
-	// held, so no call to the child may be made under mu.
+	// mu guards what follows. The leaves of endpoints call UpdateState with locks of
+	// their own held, so no call to one may be made under mu.
 	mu        sync.Mutex
 	config    *config
 	mapping   mapping              // nil until the first update that it can be made of
 	members   map[string]member    // what the mapping holds, by name
 	endpoints map[string]*endpoint // the same endpoints
+	count     counts               // of their states
 	reason    error                // why there are none
+	order     []*endpoint          // the same endpoints, by name
+	failure   *link                // the last one with a connection error
+	quiet     bool                 // while an update is under way, at whose end a picker is published
+	closed    bool
+
+	// given are the attributes of the resolver's last state, and enabled the same with
+	// pick_first's health listener. Only UpdateClientConnState uses them.
+	given, enabled *attributes.Attributes
 }
 
-// An endpoint is what the mapping leads to.
-type endpoint struct {
-	state connectivity.State // guarded by policy.mu
-
-	// ready is the picker of the endpoint's own policy from when it was last READY.
-	// It is stored before the mapping leads here. It stays when the connection
-	// is lost, so that a pick which is under way meanwhile, or uses a mapping of
-	// before, finds a connection that is no longer READY: with that gRPC waits for
-	// the next picker, which is on its way.
-	ready atomic.Pointer[leafPicker]
-}
-
-func (e *endpoint) pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	return e.ready.Load().Pick(info)
-}
-
-func (e *endpoint) health() chash.State {
-	if e.state == connectivity.Ready {
-		return chash.Healthy
-	}
-	return chash.Unhealthy
-}
-
-// UpdateClientConnState takes what the resolver and the service config say: all of
-// it or, if the mapping cannot be made so, nothing.
+// UpdateClientConnState takes what the resolver and the service config say. Where the
+// mapping cannot be made so, the configuration, the hash keys and the weights stay as
+// they were, and so do the endpoints that are still in the list; no others do.
 func (p *policy) UpdateClientConnState(s balancer.ClientConnState) error {
-	endpoints, members := membership(s.ResolverState.Endpoints)
-	if err := p.adopt(s.BalancerConfig, members); err != nil {
-		p.refuse(err)
-		return balancer.ErrBadResolverState
+	list := newMembership(s.ResolverState.Endpoints)
+	// From here on no key leads to an endpoint that is gone, and RPCs of keys that
+	// lead to new ones wait for their connections.
+	gone, err := p.adopt(s.BalancerConfig, list)
+	for _, e := range gone {
+		e.close()
 	}
-	// From here on no key leads to an endpoint that is gone. Those that are new
-	// are not READY. The child closes the former and connects to the latter, and
-	// at the end calls UpdateState, which publishes a picker.
-	s.ResolverState.Endpoints = endpoints
-	return p.child.UpdateClientConnState(balancer.ClientConnState{
-		ResolverState: pickfirst.EnableHealthListener(s.ResolverState),
-	})
-}
-
-// adopt makes the members and the configuration those of the policy. It changes the
-// mapping at most once, and not if it is the same already.
-func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, members map[string]member) error {
-	c, ok := given.(*config)
-	if given == nil { // as a policy above this one may do
-		c, _ = p.kind.parse([]byte("{}"))
-	} else if !ok {
-		return fmt.Errorf("%w of %s: it is a %T", ErrInvalidConfig, p.kind.name, given)
-	}
+	p.connectTo(list, s.ResolverState)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.quiet = false
+	p.publish()
+	if err != nil || len(p.endpoints) == 0 {
+		return balancer.ErrBadResolverState
+	}
+	return nil
+}
+
+// adopt makes the members and the configuration those of the policy, and returns the
+// endpoints that are gone. It changes the mapping at most once, and not if it is the
+// same already. On an error it takes from the policy what is not in the list. Until the
+// caller says otherwise, no picker is published.
+func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, list membership) (gone []*endpoint, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quiet = true
+	before := p.endpoints
+	c, err := p.configuration(given)
+	if err == nil {
+		err = p.fit(c, list.members)
+	}
+	if err != nil {
+		p.refuse(err, list.members)
+	}
+	for name, e := range before {
+		if p.endpoints[name] != e {
+			p.count[e.link.Load().state]--
+			gone = append(gone, e)
+		}
+	}
+	for name, e := range p.endpoints {
+		if before[name] != e {
+			p.count[e.link.Load().state]++
+		}
+	}
+	return gone, err
+}
+
+// configuration returns what the policy is given as its own type. A policy above this
+// one may give none.
+func (p *policy) configuration(given serviceconfig.LoadBalancingConfig) (*config, error) {
+	if given == nil {
+		return p.kind.parse([]byte("{}"))
+	}
+	if c, ok := given.(*config); ok {
+		return c, nil
+	}
+	return nil, fmt.Errorf("%w of %s: it is a %T", ErrInvalidConfig, p.kind.name, given)
+}
+
+// fit makes the mapping that of the members and the configuration or, on an error,
+// leaves all as it is. The caller holds mu.
+func (p *policy) fit(c *config, members map[string]member) error {
 	sameLayout := p.mapping != nil && p.config.layout == c.layout
 	if sameLayout && maps.Equal(p.members, members) {
+		p.reason = errNoEndpoints
 		return p.configure(c)
 	}
 	endpoints := make(map[string]*endpoint, len(members))
@@ -133,11 +159,11 @@ func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, members map[stri
 	for name, m := range members {
 		e := p.endpoints[name]
 		if e == nil {
-			e = &endpoint{state: connectivity.Connecting}
+			e = newEndpoint(p, name, c.lazy)
 		}
 		endpoints[name] = e
 		all = append(all, chash.Backend[*endpoint]{
-			Name: name, HashKey: m.hashKey, Weight: m.weight, State: e.health(), Value: e,
+			Name: name, HashKey: m.hashKey, Weight: m.weight, State: e.link.Load().health(), Value: e,
 		})
 	}
 	if sameLayout {
@@ -152,54 +178,91 @@ func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, members map[stri
 		p.mapping = mapping
 	}
 	p.members, p.endpoints = members, endpoints
+	p.order = slices.SortedFunc(maps.Values(endpoints), func(a, b *endpoint) int { return strings.Compare(a.name, b.name) })
 	p.reason = errNoEndpoints
 	return p.configure(c)
 }
 
 // configure makes a configuration of the mapping's layout that of the policy. It was
-// parsed, so that its load factor is a valid one.
+// parsed, so that its load factor is a valid one. The caller holds mu.
 func (p *policy) configure(c *config) error {
 	p.config = c
 	return p.mapping.SetLoadFactor(c.loadFactor)
 }
 
-// refuse says why an update was not taken: to RPCs only if there is nothing that
-// they could go on with.
-func (p *policy) refuse(err error) {
-	logger.Warningf("%s: update refused: %v", p.kind.name, err)
+// refuse keeps, of an update that does not fit, what the policy has already. RPCs are
+// told the reason if that is nothing. The caller holds mu.
+func (p *policy) refuse(reason error, members map[string]member) {
+	logger.Warningf("%s: update refused: %v", p.kind.name, reason)
+	if p.mapping != nil {
+		left := maps.Clone(p.members)
+		maps.DeleteFunc(left, func(name string, _ member) bool { _, found := members[name]; return !found })
+		if err := p.fit(p.config, left); err != nil {
+			logger.Errorf("%s: %v", p.kind.name, err) // fewer of what did fit
+		}
+	}
+	p.reason = reason
+}
+
+// connectTo gives the endpoints of the list what the resolver says of them.
+func (p *policy) connectTo(list membership, s resolver.State) {
+	if p.enabled == nil || s.Attributes != p.given {
+		p.given, p.enabled = s.Attributes, pickfirst.EnableHealthListener(s).Attributes
+	}
+	s.Attributes = p.enabled
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.endpoints) == 0 {
-		p.reason = err
-		p.publish()
+	lazy := p.config != nil && p.config.lazy
+	known := make([]*endpoint, len(list.order))
+	for i, name := range list.order {
+		known[i] = p.endpoints[name]
+	}
+	p.mu.Unlock()
+	for i, e := range known {
+		if e == nil {
+			continue // of an update that was refused
+		}
+		e.update(list.at[list.order[i]], s, lazy)
+		if !lazy {
+			e.want() // it may be IDLE from when the policy was lazy
+		}
 	}
 }
 
-// UpdateState is called by the child when the state of an endpoint has changed.
-func (p *policy) UpdateState(s balancer.State) {
+// connected takes the news of an endpoint's connection, and reports whether the
+// endpoint should connect again.
+func (p *policy) connected(e *endpoint, s balancer.State) (again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, child := range endpointsharding.ChildStatesFromPicker(s.Picker) {
-		name := nameOf(child.Endpoint)
-		e := p.endpoints[name]
-		if e == nil {
-			continue // it is gone: the child will learn of it within the update under way
-		}
-		before := e.health()
-		e.state = child.State.ConnectivityState
-		after := e.health()
-		if after == chash.Healthy {
-			e.ready.Store(child.State.Picker.(*leafPicker))
-		}
-		if before != after {
-			_ = p.mapping.SetState(name, after) // it has that name
-		}
+	if p.closed || p.endpoints[e.name] != e {
+		return false
+	}
+	before := e.link.Load()
+	again = s.ConnectivityState == connectivity.Idle && (!p.config.lazy || before.state == connectivity.TransientFailure)
+	after := before.next(s)
+	if after == nil {
+		return again
+	}
+	after.asked.Store(again)
+	// The link comes first, so that whom the mapping leads here finds it. After both,
+	// publish has RPCs that have found one of before pick again.
+	e.link.Store(after)
+	p.count[before.state]--
+	p.count[after.state]++
+	if after.state == connectivity.TransientFailure {
+		p.failure = after
+	}
+	if before.health() != after.health() {
+		_ = p.mapping.SetState(e.name, after.health()) // it has that name
 	}
 	p.publish()
+	return again
 }
 
 // publish gives the channel a picker and a state. The caller holds mu.
 func (p *policy) publish() {
+	if p.quiet || p.closed {
+		return
+	}
 	if len(p.endpoints) == 0 {
 		p.ClientConn.UpdateState(balancer.State{
 			ConnectivityState: connectivity.TransientFailure,
@@ -207,29 +270,60 @@ func (p *policy) publish() {
 		})
 		return
 	}
-	var count [connectivity.Shutdown + 1]int
-	for _, e := range p.endpoints {
-		count[e.state]++
+	state := p.count.aggregate()
+	if state != connectivity.Ready {
+		p.keepTrying(state)
 	}
-	next := picker{mapping: p.mapping, header: p.config.header, none: waiting{}}
-	if failure := p.lastFailure.Load(); failure != nil && count[connectivity.TransientFailure] == len(p.endpoints) {
-		next.none = failure
+	p.ClientConn.UpdateState(balancer.State{ConnectivityState: state, Picker: p.newPicker()})
+}
+
+// keepTrying sees to it that a lazy policy whose servers fail has one that connects,
+// as gRFC A42 wants it: no RPC may come that would ask for a connection, where a policy
+// above this one has turned to another. The caller holds mu.
+func (p *policy) keepTrying(state connectivity.State) {
+	if state == connectivity.Idle || p.count[connectivity.Connecting] > 0 || p.count[connectivity.Idle] == 0 {
+		return
 	}
-	s := balancer.State{ConnectivityState: aggregate(&count), Picker: &next}
-	if p.config.bounded {
-		s.Picker = &boundedPicker{next}
+	p.wantOne()
+}
+
+// wantOne asks for a connection to the first endpoint by name that is IDLE, if there
+// is one: the same in every call, until it connects. The caller holds mu.
+func (p *policy) wantOne() {
+	for _, e := range p.order {
+		if e.link.Load().state == connectivity.Idle {
+			e.want()
+			return
+		}
 	}
-	p.ClientConn.UpdateState(s)
+}
+
+// widen asks for one more connection, unless one is being made.
+func (p *policy) widen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.count[connectivity.Connecting] == 0 {
+		p.wantOne()
+	}
+}
+
+// wake makes RPCs that wait pick again.
+func (p *policy) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.publish()
 }
 
 var errNoEndpoints = errors.New("chashgrpc: no endpoints")
 
-// aggregate returns the state of the channel for the numbers of endpoints in each
-// state, by the rules of gRFC A42.
-func aggregate(count *[connectivity.Shutdown + 1]int) connectivity.State {
-	connecting, idle, failed := count[connectivity.Connecting], count[connectivity.Idle], count[connectivity.TransientFailure]
+// counts are the numbers of endpoints in each state.
+type counts [connectivity.Shutdown + 1]int
+
+// aggregate returns the state of the channel, by the rules of gRFC A42.
+func (c *counts) aggregate() connectivity.State {
+	connecting, idle, failed := c[connectivity.Connecting], c[connectivity.Idle], c[connectivity.TransientFailure]
 	switch {
-	case count[connectivity.Ready] > 0:
+	case c[connectivity.Ready] > 0:
 		return connectivity.Ready
 	case failed > 1:
 		return connectivity.TransientFailure
@@ -247,8 +341,12 @@ func (p *policy) ResolverError(err error) {
 	if len(p.endpoints) == 0 {
 		p.reason = fmt.Errorf("name resolver error: %w", err)
 	}
+	endpoints := maps.Clone(p.endpoints)
+	p.publish()
 	p.mu.Unlock()
-	p.child.ResolverError(err) // calls UpdateState
+	for _, e := range endpoints {
+		e.resolverError(err)
+	}
 }
 
 // UpdateSubConnState is not called: connections have listeners.
@@ -256,27 +354,31 @@ func (p *policy) UpdateSubConnState(sc balancer.SubConn, s balancer.SubConnState
 	logger.Errorf("%s: unexpected UpdateSubConnState(%v, %+v)", p.kind.name, sc, s)
 }
 
-// ExitIdle connects what is not connected.
-func (p *policy) ExitIdle() { p.child.ExitIdle() }
-
-// Close closes all connections.
-func (p *policy) Close() { p.child.Close() }
-
-// A leafConn is what the policy of one endpoint sees as its channel.
-type leafConn struct {
-	balancer.ClientConn
-	policy *policy
+// ExitIdle connects what is not connected. A lazy policy connects one endpoint, so that
+// who waits for the channel to be READY does not wait in vain.
+func (p *policy) ExitIdle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.config == nil {
+		return
+	}
+	if !p.config.lazy {
+		for _, e := range p.endpoints {
+			e.want()
+		}
+	} else if p.count[connectivity.Ready]+p.count[connectivity.Connecting] == 0 {
+		p.wantOne()
+	}
 }
 
-// A leafPicker is a picker of an endpoint's own policy, as a pointer of a known type.
-type leafPicker struct{ balancer.Picker }
-
-// UpdateState keeps the picker if the state is a failure, for it is the last one.
-func (c *leafConn) UpdateState(s balancer.State) {
-	p := &leafPicker{s.Picker}
-	if s.ConnectivityState == connectivity.TransientFailure {
-		c.policy.lastFailure.Store(p)
+// Close closes all connections.
+func (p *policy) Close() {
+	p.alarm.stop()
+	p.mu.Lock()
+	p.closed = true
+	endpoints := p.endpoints
+	p.mu.Unlock()
+	for _, e := range endpoints {
+		e.close()
 	}
-	s.Picker = p
-	c.ClientConn.UpdateState(s)
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/balancer/base"
-	"google.golang.org/grpc/balancer/endpointsharding"
-	"google.golang.org/grpc/balancer/pickfirst"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/resolver"
@@ -39,8 +37,11 @@ func TestRebuilds(t *testing.T) {
 		c.connect()
 		same("four connections")
 		require.Equal(t, 4, chashgrpc.Stats(c.policy).Healthy)
-		c.conn(addrs[1]).become(connectivity.Idle)
+		c.lose(addrs[1])
 		same("a lost connection")
+		require.Equal(t, 4, chashgrpc.Stats(c.policy).Healthy, "it may be back at once")
+		c.fail(addrs[1])
+		same("a server that does not answer")
 		require.Equal(t, 3, chashgrpc.Stats(c.policy).Healthy)
 
 		endpoints := endpointsAt(addrs[3], addrs[2], addrs[1], addrs[0])
@@ -57,12 +58,13 @@ func TestRebuilds(t *testing.T) {
 		endpoints[1] = chashgrpc.SetHashKey(endpoints[1], "other")
 		require.NoError(t, c.update(endpoints...))
 		once("two gone, two new, a weight and a hash key")
-		require.Equal(t, 2, chashgrpc.Stats(c.policy).Healthy, "those that stayed stay READY")
+		require.Equal(t, 4, chashgrpc.Stats(c.policy).Healthy, "those that are new connect")
 		require.Equal(t, 4, chashgrpc.Stats(c.policy).Backends)
 
 		c.config = []byte(`{"requestHashHeader": "x-key"}`)
 		require.NoError(t, c.update(endpoints...))
 		same("a header")
+		c.connect()
 		addr, err := c.pick(keyed(t, "key"))
 		require.NoError(t, err)
 		info := balancer.PickInfo{Ctx: metadata.AppendToOutgoingContext(t.Context(), "x-key", "key")}
@@ -74,8 +76,9 @@ func TestRebuilds(t *testing.T) {
 	})
 }
 
-// The states by gRFC A42, and whether RPCs wait. IDLE does not last: see
-// TestReconnects.
+// The states by gRFC A42. IDLE does not last: see TestReconnects. An RPC waits for its
+// own server while that connects, goes to the next one while that has failed, and fails
+// with the error of its own where all have.
 func TestAggregatedState(t *testing.T) {
 	const (
 		connecting, ready, failed = connectivity.Connecting, connectivity.Ready, connectivity.TransientFailure
@@ -83,34 +86,47 @@ func TestAggregatedState(t *testing.T) {
 	for _, test := range []struct {
 		states []connectivity.State
 		want   connectivity.State
-		waits  bool
 	}{
-		{[]connectivity.State{connecting}, connecting, true},
-		{[]connectivity.State{ready}, ready, false},
-		{[]connectivity.State{failed}, failed, false},
-		{[]connectivity.State{ready, failed, failed, connecting}, ready, false},
-		{[]connectivity.State{connecting, failed, failed}, failed, true},
-		{[]connectivity.State{connecting, connecting, failed}, connecting, true},
-		{[]connectivity.State{failed, failed}, failed, false},
+		{[]connectivity.State{connecting}, connecting},
+		{[]connectivity.State{ready}, ready},
+		{[]connectivity.State{failed}, failed},
+		{[]connectivity.State{ready, failed, failed, connecting}, ready},
+		{[]connectivity.State{connecting, failed, failed}, failed},
+		{[]connectivity.State{connecting, connecting, failed}, connecting},
+		{[]connectivity.State{failed, failed}, failed},
 	} {
 		t.Run(fmt.Sprint(test.states), func(t *testing.T) {
 			addrs := addresses(len(test.states))
 			c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addrs...)...)
+			m, err := policies[0].mapping(chash.Named(addrs...))
+			require.NoError(t, err)
+			at := map[string]connectivity.State{}
 			for i, s := range test.states {
+				at[addrs[i]] = s
 				c.conn(addrs[i]).become(connecting)
-				if s != connecting {
-					c.conn(addrs[i]).become(s)
+				switch s {
+				case ready:
+					c.conn(addrs[i]).become(ready)
+				case failed:
+					c.fail(addrs[i])
+					require.NoError(t, m.SetState(addrs[i], chash.Unhealthy))
 				}
 			}
 			require.Equal(t, test.want, c.state().ConnectivityState)
-			_, err := c.pick(keyed(t, "key"))
-			switch {
-			case test.want == ready:
-				require.NoError(t, err)
-			case test.waits:
-				require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
-			default:
-				require.EqualError(t, err, "cannot connect to "+addrs[len(addrs)-1])
+			for _, key := range keys(50) {
+				got, err := c.pick(keyed(t, key))
+				first, down := m.Get(key)
+				switch {
+				case down != nil:
+					own, err2 := m.Owner(key)
+					require.NoError(t, err2)
+					require.EqualError(t, err, "cannot connect to "+own.Name)
+				case at[first] == ready:
+					require.NoError(t, err)
+					require.Equal(t, first, got)
+				default:
+					require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
+				}
 			}
 		})
 	}
@@ -154,57 +170,71 @@ func TestAggregatedState_Rules(t *testing.T) {
 	check(nil)
 }
 
-// The child may tell of endpoints that an update under way has taken from the policy.
+// A connection may tell of its state after an update has taken its endpoint away.
 func TestStatesOfEndpointsThatAreGone(t *testing.T) {
-	addrs := addresses(20)
-	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointAt(addrs[0]))
+	addrs := addresses(3)
+	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addrs...)...)
 	c.connect()
-	outdated := &channel{}
-	child := endpointsharding.NewBalancer(outdated, balancer.BuildOptions{}, balancer.Get(pickfirst.Name).Build, endpointsharding.Options{})
-	defer child.Close()
-	require.NoError(t, child.UpdateClientConnState(balancer.ClientConnState{
-		ResolverState: resolver.State{Endpoints: endpointsAt(addrs...)},
-	}))
-	c.policy.(interface{ UpdateState(balancer.State) }).UpdateState(outdated.state())
-	require.Equal(t, connectivity.Connecting, c.state().ConnectivityState, "of the one that is there it is the newest")
-	_, err := c.pick(keyed(t, "key"))
-	require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
-	require.Equal(t, 1, chashgrpc.Stats(c.policy).Backends)
+	gone := c.conn(addrs[0])
+	require.NoError(t, c.update(endpointsAt(addrs[1:]...)...))
+	before := c.state()
+	gone.become(connectivity.Idle)
+	gone.become(connectivity.TransientFailure)
+	require.Equal(t, before, c.state())
+	require.Equal(t, 2, chashgrpc.Stats(c.policy).Healthy)
+	for _, key := range keys(50) {
+		got, err := c.pick(keyed(t, key))
+		require.NoError(t, err)
+		require.NotEqual(t, addrs[0], got)
+	}
 }
 
 func TestReconnects(t *testing.T) {
 	addrs := addresses(2)
 	c := newChannel(t, chashgrpc.RingName, `{}`, endpointsAt(addrs...)...)
 	c.connect()
-	for _, addr := range addrs {
-		lost := c.conn(addr)
-		lost.become(connectivity.Idle)
-		eventually(t, "the policy asks for a connection", func() bool { return c.conn(addr).connecting() })
-		got, err := c.pick(keyed(t, "key"))
-		if addr == addrs[0] {
-			require.NoError(t, err)
-			require.Equal(t, addrs[1], got)
-		} else {
-			require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
-		}
+	own, err := c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	other := addrs[0]
+	if own == other {
+		other = addrs[1]
 	}
+	c.lose(other)
+	got, err := c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	require.Equal(t, own, got)
+	c.lose(own)
+	_, err = c.pick(keyed(t, "key"))
+	require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
 	require.Equal(t, connectivity.Connecting, c.state().ConnectivityState)
+	c.connect()
+	got, err = c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	require.Equal(t, own, got)
 }
 
-func TestLastConnectionError(t *testing.T) {
+// An RPC without a key fails with the last error, one with a key with that of its own
+// server.
+func TestConnectionErrors(t *testing.T) {
 	addrs := addresses(3)
 	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addrs...)...)
+	m, err := policies[0].mapping(chash.Named(addrs...))
+	require.NoError(t, err)
+	own, err := m.Get("key")
+	require.NoError(t, err)
 	for _, i := range []int{2, 0, 1, 0, 2} {
-		c.conn(addrs[i]).become(connectivity.Connecting)
-		c.conn(addrs[i]).become(connectivity.TransientFailure)
+		c.fail(addrs[i])
 	}
-	_, err := c.pick(keyed(t, "key"))
+	_, err = c.pick(balancer.PickInfo{Ctx: t.Context()})
 	require.EqualError(t, err, "cannot connect to "+addrs[2])
-	c.conn(addrs[0]).become(connectivity.Idle)
-	c.conn(addrs[0]).become(connectivity.Connecting)
-	c.conn(addrs[0]).become(connectivity.TransientFailure)
 	_, err = c.pick(keyed(t, "key"))
+	require.EqualError(t, err, "cannot connect to "+own)
+	c.conn(addrs[0]).become(connectivity.Idle)
+	c.fail(addrs[0])
+	_, err = c.pick(balancer.PickInfo{Ctx: t.Context()})
 	require.EqualError(t, err, "cannot connect to "+addrs[0])
+	_, err = c.pick(keyed(t, "key"))
+	require.EqualError(t, err, "cannot connect to "+own)
 }
 
 func TestNoEndpoints(t *testing.T) {
@@ -380,8 +410,8 @@ func TestPickAllocatesNothing(t *testing.T) {
 		{`{"requestHashHeader": "x-key"}`, keyed(t, "key"), 0},
 		{`{}`, balancer.PickInfo{Ctx: t.Context()}, 0},
 		{`{"requestHashHeader": "x-key"}`, balancer.PickInfo{Ctx: metadata.AppendToOutgoingContext(t.Context(), "x-key", "key")}, 1},
-		{`{"loadFactor": 1.25}`, keyed(t, "key"), 2},
-		{`{"loadFactor": 1.25}`, balancer.PickInfo{Ctx: t.Context()}, 2},
+		{`{"loadFactor": 1.25}`, keyed(t, "key"), 0},
+		{`{"loadFactor": 1.25}`, balancer.PickInfo{Ctx: t.Context()}, 0},
 	} {
 		forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {
 			c := newChannel(t, policy, test.config, endpointsAt(addresses(10)...)...)

@@ -34,6 +34,7 @@ var policies = []struct {
 
 type mapping interface {
 	Get(key string) (string, error)
+	Owner(key string) (chash.Backend[string], error)
 	Set([]chash.Backend[string]) error
 	SetState(name string, state chash.State) error
 }
@@ -62,39 +63,49 @@ type cluster struct {
 
 	mu      sync.Mutex
 	servers map[string]*server
-	open    atomic.Int64 // connections of the client
-	refused atomic.Int64 // those that it asked for in vain
+	dial    map[string]dialer // in place of the usual, by name of the server
+	open    atomic.Int64      // connections of the client
+	refused atomic.Int64      // those that it asked for in vain
 }
+
+type dialer = func(ctx context.Context, address string) (net.Conn, error)
 
 type server struct {
 	grpc_testing.UnimplementedTestServiceServer
-	name     string
-	listener net.Listener
-	server   *grpc.Server // nil for one that accepts connections and says nothing
+	name    string
+	address string
+	stop    func()
 }
 
 // newCluster starts a server of each name and connects a client to them.
 func newCluster(tb testing.TB, policy, config string, names ...string) *cluster {
-	c := &cluster{TB: tb, servers: map[string]*server{}}
+	c := newServers(tb, names...)
+	c.connectTo(policy, config, endpointsAt(names...))
+	return c
+}
+
+// newServers starts a server of each name.
+func newServers(tb testing.TB, names ...string) *cluster {
+	c := &cluster{TB: tb, servers: map[string]*server{}, dial: map[string]dialer{}}
 	tb.Cleanup(c.stop)
 	for _, name := range names {
 		c.start(name)
 	}
-	c.dial(policy, config, endpointsAt(names...)...)
 	return c
 }
 
-// dial makes the client.
-func (c *cluster) dial(policy, config string, endpoints ...resolver.Endpoint) {
+// connectTo makes the client.
+func (c *cluster) connectTo(policy, config string, endpoints []resolver.Endpoint, opts ...grpc.DialOption) {
 	c.resolver = manual.NewBuilderWithScheme("test")
 	c.resolver.InitialState(resolver.State{Endpoints: endpoints})
 	again := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond}
-	conn, err := grpc.NewClient("test:///service",
+	conn, err := grpc.NewClient("test:///service", append([]grpc.DialOption{
 		grpc.WithResolvers(c.resolver),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(c.connect),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: again, MinConnectTimeout: patience}),
-		grpc.WithDefaultServiceConfig(serviceConfig(policy, config)))
+		grpc.WithDefaultServiceConfig(serviceConfig(policy, config)),
+	}, opts...)...)
 	require.NoError(c, err)
 	c.conn, c.client = conn, grpc_testing.NewTestServiceClient(conn)
 }
@@ -113,22 +124,33 @@ func (c *cluster) stop() {
 	}
 }
 
-func (c *cluster) start(name string) {
-	s := c.listen(name)
-	s.server = grpc.NewServer()
-	grpc_testing.RegisterTestServiceServer(s.server, s)
-	go func() { _ = s.server.Serve(s.listener) }()
+func (c *cluster) start(name string, opts ...grpc.ServerOption) {
+	s := &server{name: name}
+	s.serve(c, opts...)
+	c.add(s)
 }
 
-// listen accepts connections, as the kernel does, but not more.
-func (c *cluster) listen(name string) *server {
+// serve serves on loopback, in this process.
+func (s *server) serve(tb testing.TB, opts ...grpc.ServerOption) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(tb, err)
+	g := grpc.NewServer(opts...)
+	grpc_testing.RegisterTestServiceServer(g, s)
+	s.address, s.stop = l.Addr().String(), g.Stop
+	go func() { _ = g.Serve(l) }()
+}
+
+// listen accepts connections, as the kernel does, but says nothing.
+func (c *cluster) listen(name string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(c, err)
-	s := &server{name: name, listener: l}
+	c.add(&server{name: name, address: l.Addr().String(), stop: func() { _ = l.Close() }})
+}
+
+func (c *cluster) add(s *server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.servers[name] = s
-	return s
+	c.servers[s.name] = s
 }
 
 // kill closes a server with all its connections.
@@ -137,23 +159,49 @@ func (c *cluster) kill(name string) {
 	s := c.servers[name]
 	delete(c.servers, name)
 	c.mu.Unlock()
-	if s.server != nil {
-		s.server.Stop()
-	} else {
-		_ = s.listener.Close()
+	s.stop()
+}
+
+// hold has connections to a server wait until release is called, and then fail if the
+// error is not nil.
+func (c *cluster) hold(name string) (release func(error)) {
+	done := make(chan struct{})
+	var failed error
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dial[name] = func(ctx context.Context, address string) (net.Conn, error) {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if failed != nil {
+			return nil, failed
+		}
+		return dialTCP(ctx, address)
 	}
+	return func(err error) {
+		failed = err
+		close(done)
+	}
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
 func (c *cluster) connect(ctx context.Context, name string) (net.Conn, error) {
 	c.mu.Lock()
-	s := c.servers[name]
+	s, dial := c.servers[name], c.dial[name]
 	c.mu.Unlock()
 	if s == nil {
 		c.refused.Add(1)
 		return nil, fmt.Errorf("%s is down", name)
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.listener.Addr().String())
+	if dial == nil {
+		dial = dialTCP
+	}
+	conn, err := dial(ctx, s.address)
 	if err != nil {
 		c.refused.Add(1)
 		return nil, err

@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/chash-go/chash"
 	"google.golang.org/grpc/serviceconfig"
@@ -17,81 +20,68 @@ const (
 )
 
 // ErrInvalidConfig is wrapped by the errors of a policy's configuration that chash
-// itself has no error for: a field of the other policy, a header that cannot be
-// a key, or no JSON object of the right types. Change the service config. errors.Is
-// finds it, and the errors of chash, in what ParseConfig of the registered builder
-// returns; grpc.NewClient keeps only the text.
+// itself has no error for: an unknown field, a field of the other policy, a header
+// that cannot be a key, or no JSON object of the right types. Change the service
+// config. errors.Is finds it, and the errors of chash, in what ParseConfig of the
+// registered builder returns; grpc.NewClient keeps only the text.
 var ErrInvalidConfig = errors.New("chashgrpc: invalid configuration")
 
 // A config is the parsed configuration of a policy.
 type config struct {
 	serviceconfig.LoadBalancingConfig
 
-	layout     layout
-	header     string  // in lower case, empty for none
-	bounded    bool    // a load factor was given
-	loadFactor float64 // if so
+	layout      layout
+	header      string        // in lower case, empty for none
+	bounded     bool          // a load factor was given
+	loadFactor  float64       // if so
+	connectWait time.Duration // unlimited without a limit
+	lazy        bool
 }
 
-// A layout is what a mapping is made with: another layout needs another mapping.
-type layout struct {
-	tableSize int // of chash_maglev
-	replicas  int // of chash_ring
-	seed      uint64
+// unlimited is a connectWait that never ends.
+const unlimited = time.Duration(math.MaxInt64)
+
+// A field is one of the configuration.
+type field struct {
+	name   string
+	policy string // the only one that has it; empty for both
+	set    func(c *config, value json.RawMessage) error
 }
 
-// A mapping is what the policies need of a chash.Maglev or a chash.Ring.
-type mapping interface {
-	Get(key string) (*endpoint, error)
-	Next() (*endpoint, error)
-	Acquire(key string) (chash.Lease[*endpoint], error)
-	AcquireNext() (chash.Lease[*endpoint], error)
-	Set(backends []chash.Backend[*endpoint]) error
-	SetState(name string, state chash.State) error
-	SetLoadFactor(factor float64) error
-}
-
-type backends = []chash.Backend[*endpoint]
-
-func newMaglev(b backends, l layout) (mapping, error) {
-	return chash.NewMaglev(b, chash.WithTableSize(l.tableSize), chash.WithSeed(l.seed))
-}
-
-func newRing(b backends, l layout) (mapping, error) {
-	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithSeed(l.seed))
+// fields are sorted by name, as the error for an unknown one lists them.
+var fields = []field{
+	{"connectWait", "", func(c *config, v json.RawMessage) error { return parseDuration(v, &c.connectWait) }},
+	{"lazy", "", func(c *config, v json.RawMessage) error { return json.Unmarshal(v, &c.lazy) }},
+	{"loadFactor", "", func(c *config, v json.RawMessage) error {
+		c.bounded = true
+		return parseFloat(v, &c.loadFactor)
+	}},
+	{"replicas", RingName, func(c *config, v json.RawMessage) error { return parseInt(v, &c.layout.replicas) }},
+	{"requestHashHeader", "", func(c *config, v json.RawMessage) error { return parseHeader(v, &c.header) }},
+	{"seed", "", func(c *config, v json.RawMessage) error { return parseUint64(v, &c.layout.seed) }},
+	{"tableSize", MaglevName, func(c *config, v json.RawMessage) error { return parseInt(v, &c.layout.tableSize) }},
 }
 
 // parse returns the configuration in the JSON text, or an error for one that no
 // endpoints could be used with.
 func (b builder) parse(text []byte) (*config, error) {
-	var given struct {
-		TableSize         *int     `json:"tableSize"`
-		Replicas          *int     `json:"replicas"`
-		Seed              uint64   `json:"seed"`
-		RequestHashHeader string   `json:"requestHashHeader"`
-		LoadFactor        *float64 `json:"loadFactor"`
+	c := &config{
+		layout:      layout{tableSize: chash.DefaultTableSize, replicas: chash.DefaultReplicas},
+		loadFactor:  chash.DefaultLoadFactor,
+		connectWait: unlimited,
 	}
-	if err := json.Unmarshal(text, &given); err != nil {
+	given, err := parseObject(text)
+	if err != nil {
 		return nil, fmt.Errorf("%w of %s: %w", ErrInvalidConfig, b.name, err)
 	}
-	switch {
-	case given.Replicas != nil && b.name == MaglevName:
-		return nil, fmt.Errorf("%w of %s: replicas is a field of %s", ErrInvalidConfig, b.name, RingName)
-	case given.TableSize != nil && b.name == RingName:
-		return nil, fmt.Errorf("%w of %s: tableSize is a field of %s", ErrInvalidConfig, b.name, MaglevName)
-	}
-	c := &config{
-		layout: layout{
-			tableSize: or(given.TableSize, chash.DefaultTableSize),
-			replicas:  or(given.Replicas, chash.DefaultReplicas),
-			seed:      given.Seed,
-		},
-		header:     strings.ToLower(given.RequestHashHeader),
-		bounded:    given.LoadFactor != nil,
-		loadFactor: or(given.LoadFactor, chash.DefaultLoadFactor),
-	}
-	if err := validateHeader(c.header); err != nil {
-		return nil, fmt.Errorf("%w of %s: requestHashHeader %q %w", ErrInvalidConfig, b.name, given.RequestHashHeader, err)
+	for _, member := range given {
+		f, err := b.field(member.name)
+		if err == nil && string(member.value) != "null" { // which stands for the default
+			err = f.set(c, member.value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w of %s: %s: %w", ErrInvalidConfig, b.name, member.name, err)
+		}
 	}
 	// An empty mapping costs nothing, and checks the rest.
 	m, err := b.newMapping(nil, c.layout)
@@ -104,25 +94,43 @@ func (b builder) parse(text []byte) (*config, error) {
 	return c, nil
 }
 
-func or[T any](given *T, otherwise T) T {
-	if given != nil {
-		return *given
+// field returns the field of that name, which the policy must have.
+func (b builder) field(name string) (field, error) {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+	if i >= 0 && (fields[i].policy == "" || fields[i].policy == b.name) {
+		return fields[i], nil
 	}
-	return otherwise
+	var known []string
+	for _, f := range fields {
+		if f.policy == "" || f.policy == b.name {
+			known = append(known, f.name)
+		}
+	}
+	what := "unknown field"
+	if i >= 0 {
+		what = "field of " + fields[i].policy + " only"
+	}
+	return field{}, fmt.Errorf("%s; the fields are %s", what, strings.Join(known, ", "))
 }
 
-// validateHeader follows gRFC A76: what can be a key of metadata, but no binary
-// one.
-func validateHeader(header string) error {
+// parseHeader follows gRFC A76: a header is what can be a key of metadata, but no
+// binary one.
+func parseHeader(value json.RawMessage, to *string) error {
+	var given string
+	if err := json.Unmarshal(value, &given); err != nil {
+		return err
+	}
+	header := strings.ToLower(given)
 	for _, r := range header {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("-_.", r):
 		default:
-			return fmt.Errorf("has a character other than letters, digits, -, _ and .: %q", r)
+			return fmt.Errorf("%q has a character other than letters, digits, -, _ and .: %q", given, r)
 		}
 	}
 	if strings.HasSuffix(header, "-bin") {
-		return errors.New("names binary metadata")
+		return fmt.Errorf("%q names binary metadata", given)
 	}
+	*to = header
 	return nil
 }

@@ -1,6 +1,7 @@
 package chashgrpc_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/chash-go/chash"
@@ -20,7 +21,9 @@ func TestParseConfig(t *testing.T) {
 		{maglev, `{"tableSize": 2039, "seed": 18446744073709551615, "requestHashHeader": "X-User_id.2", "loadFactor": 1.01}`, nil},
 		{ring, `{"replicas": 1, "seed": 0, "requestHashHeader": "", "loadFactor": 2}`, nil},
 		{maglev, `{"tableSize": null, "loadFactor": null}`, nil},
-		{maglev, `{"somethingNew": true}`, nil},
+		{maglev, `{"tableSize": "65537", "seed": "12", "loadFactor": "1.5", "connectWait": "1.5s", "lazy": true}`, nil},
+		{ring, `{"replicas": 1e2, "seed": 7.0, "connectWait": "0s", "lazy": null}`, nil},
+		{ring, `{"seed": "18446744073709551615", "replicas": "1.6E2"}`, nil},
 		{ring, `{"requestHashHeader": "azAZ09-_."}`, nil},
 
 		{maglev, `{"tableSize": 4096}`, chash.ErrTableSizeNotPrime},
@@ -38,7 +41,34 @@ func TestParseConfig(t *testing.T) {
 		{maglev, `{"seed": -1}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"seed": 18446744073709551616}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"seed": 1.5}`, chashgrpc.ErrInvalidConfig},
-		{maglev, `{"tableSize": "65537"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": "many"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": ""}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": "\"3\""}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": " 3"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": "null"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": 1e20}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": 3.5}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": [3]}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"seed": "-1"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"seed": -1.0}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"seed": "0x10"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"seed": 1e99999999}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"seed": true}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"loadFactor": "NaN"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"connectWait": 1}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"connectWait": "1"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"connectWait": "-1s"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"lazy": "true"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"lazy": 1}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"requestHashHeader": 1}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"somethingNew": true}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"table_size": 3}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"TableSize": 3}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": 3, "tableSize": 5}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": 3} {}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize": 3`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"tableSize"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `null`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"loadFactor": 1e999}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"requestHashHeader": "key-bin"}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"requestHashHeader": "KEY-BIN"}`, chashgrpc.ErrInvalidConfig},
@@ -65,4 +95,32 @@ func TestParseConfig(t *testing.T) {
 			require.True(t, c == nil, "a nil pointer in it would pass for a configuration")
 		})
 	}
+}
+
+func TestUnknownField(t *testing.T) {
+	for policy, want := range map[string]string{
+		chashgrpc.MaglevName: "the fields are connectWait, lazy, loadFactor, requestHashHeader, seed, tableSize",
+		chashgrpc.RingName:   "the fields are connectWait, lazy, loadFactor, replicas, requestHashHeader, seed",
+	} {
+		_, err := balancer.Get(policy).(balancer.ConfigParser).ParseConfig([]byte(`{"table_size": 3}`))
+		require.ErrorContains(t, err, "table_size: unknown field; "+want)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"seed": "12", "loadFactor": 1.5}`, `{"tableSize": 3, "connectWait": "1s"}`, `{"lazy": true`, `[{}]`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, policy := range []string{chashgrpc.MaglevName, chashgrpc.RingName} {
+			c, err := balancer.Get(policy).(balancer.ConfigParser).ParseConfig(text)
+			if (c == nil) != (err != nil) {
+				t.Fatalf("ParseConfig(%q) = %v, %v", text, c, err)
+			}
+			var object map[string]any
+			if err == nil && json.Unmarshal(text, &object) != nil {
+				t.Fatalf("ParseConfig(%q) takes what is no JSON object", text)
+			}
+		}
+	})
 }

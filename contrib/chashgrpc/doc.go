@@ -28,40 +28,52 @@
 //	                   that find theirs full go on to the next; a number above
 //	                   1, no bound by default
 //
-// Other fields are ignored, as grpc-go wants it. A value that is out of range, or
-// a field of the other policy, makes the service config invalid: grpc-go then
-// keeps the one it has, and without one RPCs fail with the reason. Whether the
-// servers fit the table or the ring shows only when they are known; if they do not,
-// the policy logs why, keeps the servers and the configuration that it has, and
-// asks for name resolution again. If it has none yet, RPCs fail with the reason,
-// also where another policy was in use before.
+//	connectWait        how long RPCs wait for the connection to their key's
+//	                   server, such as "0.5s", before they go to another one;
+//	                   without a limit by default
+//
+//	lazy               true: a server is connected to when a key first needs it;
+//	                   false by default: all are, from the start
+//
+// The text is the JSON form of a protocol buffer, in which a number may be a string
+// and a 64-bit number always is one. An unknown field makes the service config invalid,
+// as does a value that is out of range or a field of the other policy; the error lists
+// the fields. grpc-go then keeps the service config that it has, and without one RPCs
+// fail with the reason.
+//
+// Whether the servers fit the table or the ring shows only when they are known. If they
+// do not, the policy logs why and asks for name resolution again. It keeps the
+// configuration, the hash keys and the weights that it has, of the servers that are
+// still in the list; those that are gone leave, and those that are new do not come. If
+// no server is left, RPCs fail with the reason.
 //
 // No RPC is repeated by the policy: one whose connection is lost fails, unless a
 // retryPolicy of the service config repeats it.
 //
 // Another seed, tableSize or replicas lays out another table or ring, for whose
-// load the RPCs then in flight do not count. Another requestHashHeader or loadFactor
-// does not, but RPCs that began without any loadFactor never count.
+// load the RPCs then in flight do not count. Another value of the other fields does
+// not, but RPCs that began without any loadFactor never count.
 //
 // # The key of an RPC
 //
 // It is that of [WithKey]. Without one it is the value of the metadata named
 // requestHashHeader that the RPC is sent with; if there are several, all of them,
-// joined by commas. RPCs without either go to the READY servers in turn, whatever
-// their weights, but with a loadFactor past those that are full; they count towards
-// the load like any other.
+// joined by commas; if all of them are empty, there is no key. RPCs without a key go to
+// the READY servers in turn, whatever their weights. With a loadFactor they pass those
+// that are full, and count towards the load like any other.
 //
 // # Servers
 //
 // An endpoint of the resolver is a backend of chash. Its hash key is that of
-// [SetHashKey], by default its first address; its weight is that of [SetWeight],
-// by default 1. Endpoints are the same from one update to the next if they have
-// the same addresses, in whatever order. Of several in one update only the first
-// counts, and one without an address does not.
+// [SetHashKey], its weight that of [SetWeight]. Without one of these, the attributes
+// that grpc-go itself has for them count, and without those the hash key is the first of
+// its addresses in byte order, and the weight is 1. Endpoints are the same from one
+// update to the next if they have the same addresses, in whatever order. Of several in
+// one update only the first counts, and one without an address does not.
 //
 // Endpoints that share a hash key share one place: its RPCs go to the heaviest of
-// them that is READY, among equals to the first by address. The place weighs as
-// much as the heaviest of them, READY or not.
+// them that has not failed, among equals to the first by address. The place weighs as
+// much as the heaviest of them, whatever its state.
 //
 // An update of the resolver that changes an endpoint, a hash key or a weight is one
 // change of the table or the ring, however much it changes; one that does not,
@@ -70,40 +82,52 @@
 //
 // # Connectivity
 //
-// A server is healthy to chash while its connection is READY, and unhealthy
-// otherwise. So where a connection is lost, the keys of that server go on to
-// their next READY candidates, and come back with the connection; no other key
-// moves, and nothing is laid out anew. There is one pick_first policy for each
-// endpoint, which connects to its addresses, tells of its connectivity, and takes part
-// in client-side health checking and outlier detection. As in round_robin, it
-// connects at once and again whenever the connection is lost.
+// Keys stay with their server while its connection is being made: when the channel
+// starts, when it was idle, and when the server has closed the connection because of
+// its age. Their RPCs wait. Once an attempt to connect has failed, which is
+// TRANSIENT_FAILURE, the keys of that server go on to their next candidates, and they
+// come back when the connection is READY; no other key moves, and nothing is laid out
+// anew.
 //
-// If no server is READY, RPCs wait as long as one is connecting for the first time
-// or after it was READY, and otherwise fail with the last connection error, or wait
-// if they are wait-for-ready.
+// An RPC with a deadline does not wait in vain. It goes to the next candidate that is
+// READY once the connection has been under way three times as long as the RPC has left:
+// one that begins together with the connection waits for three quarters of its time.
+// So a server that accepts connections and says nothing makes RPCs slow, and fails none
+// that have the last quarter of their time to spare. To wait less, set connectWait; with
+// "0s", RPCs do not wait while any server is READY.
 //
-// gRFC A42 describes ring_hash. As there,
+// There is one pick_first policy for each endpoint, which connects to its addresses,
+// tells of its connectivity, and takes part in client-side health checking and outlier
+// detection. A server is connected to again whenever the connection is lost.
+//
+// With lazy, a server is connected to when a key first leads there, together with the
+// next candidate of that key, so that a failover finds it connected. A connection that
+// is lost is made again when a key needs it. RPCs without a key have one more server
+// connected, and then another, until all are. ClientConn.Connect connects one server.
+//
+// If all servers have failed, RPCs fail with the connection error of their key's own
+// server, or wait if they are wait-for-ready.
+//
+// gRFC A42 and A61 describe ring_hash. As there,
 //   - the state of the channel is READY if that of a server is, or else
 //     TRANSIENT_FAILURE if that of two or more is, so that a policy above this one can
 //     fail over, or else CONNECTING if that of one is, or if one failed and there
 //     are others, or else IDLE if that of one is, or else TRANSIENT_FAILURE;
 //   - a server in TRANSIENT_FAILURE stays there until it is READY, and RPCs pass
-//     it over.
+//     it over;
+//   - while the state of the channel is TRANSIENT_FAILURE, or CONNECTING, some server
+//     is being connected to, also without RPCs.
 //
 // Unlike there,
-//   - all servers are connected to from the start, and not when a key first leads
-//     to one: then each key can go to its own server at once, and a server that is
-//     down is known before an RPC meets it;
-//   - so an RPC does not wait for a server that is IDLE or CONNECTING while
-//     another is READY, but goes to its next candidate. While a channel starts up,
-//     the first servers to be READY take all keys until the others are;
-//   - when all have failed, the error is the last one, not that of the key's own
-//     server.
+//   - all servers are connected to from the start, unless the policy is lazy: so a
+//     server that is down is known before an RPC meets it;
+//   - an RPC does not wait until its deadline where another server is READY;
+//   - where a server's health checks fail again and again, RPCs do not wait for the
+//     connection each time.
 //
 // # Concurrency
 //
 // Picks take no lock and read the table or ring that all pickers share, of which
 // each sees one whole state. They allocate nothing, except where requestHashHeader
-// is read, which copies the values, and with a loadFactor, for what gives the
-// load back when the RPC ends.
+// is read, which copies the values, and where an RPC waits.
 package chashgrpc

@@ -11,24 +11,24 @@ func Stats(b balancer.Balancer) chash.Stats {
 	p := b.(*policy)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mapping.(interface{ Stats() chash.Stats }).Stats()
+	return p.mapping.Stats()
 }
 
-// SetPicker makes all endpoints of a policy pick with a picker of the test's.
+// SetPicker makes all endpoints of a policy READY with a picker of the test's.
 func SetPicker(b balancer.Balancer, picker balancer.Picker) {
 	p := b.(*policy)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.endpoints {
-		e.ready.Store(&leafPicker{picker})
+		e.link.Store(&link{state: connectivity.Ready, picker: picker})
 	}
 }
 
 // Aggregate returns the state of a channel whose endpoints have those states.
 func Aggregate(states ...connectivity.State) connectivity.State {
-	var count [connectivity.Shutdown + 1]int
+	var count counts
 	for _, s := range states {
 		count[s]++
 	}
-	return aggregate(&count)
+	return count.aggregate()
 }

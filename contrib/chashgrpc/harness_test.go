@@ -21,6 +21,7 @@ const patience = 20 * time.Second
 // connections, and looks at what the policy publishes.
 type channel struct {
 	balancer.ClientConn
+	tb      testing.TB
 	builder balancer.Builder
 	policy  balancer.Balancer
 	config  json.RawMessage
@@ -45,7 +46,7 @@ type conn struct {
 }
 
 func newChannel(tb testing.TB, policy, config string, endpoints ...resolver.Endpoint) *channel {
-	c := &channel{builder: balancer.Get(policy), config: json.RawMessage(config)}
+	c := &channel{tb: tb, builder: balancer.Get(policy), config: json.RawMessage(config)}
 	c.policy = c.builder.Build(c, balancer.BuildOptions{})
 	tb.Cleanup(c.policy.Close)
 	require.NoError(tb, c.update(endpoints...))
@@ -175,6 +176,25 @@ func (c *channel) connect() {
 			sc.become(connectivity.Ready)
 		}
 	}
+}
+
+// lose loses a connection and waits until the policy asks for it again.
+func (c *channel) lose(addr string) {
+	c.conn(addr).become(connectivity.Idle)
+	eventually(c.tb, "the policy asks for a connection to "+addr, func() bool {
+		sc := c.conn(addr)
+		sc.mu.Lock()
+		defer sc.mu.Unlock()
+		return sc.asked
+	})
+}
+
+// fail has a connection attempt fail.
+func (c *channel) fail(addr string) {
+	sc := c.conn(addr)
+	sc.connecting()
+	sc.become(connectivity.Connecting)
+	sc.become(connectivity.TransientFailure)
 }
 
 // pick returns the address that an RPC goes to.

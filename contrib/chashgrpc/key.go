@@ -17,17 +17,20 @@ func WithKey(ctx context.Context, key string) context.Context {
 }
 
 // keyOf returns the key of the RPC with that context and reports whether it has
-// one. The header may be empty.
+// one. The header may be empty. Metadata without any text is no key, as gRFC A76 has
+// it: all RPCs that lack what the header is meant for would go to one server.
 func keyOf(ctx context.Context, header string) (key string, found bool) {
 	if key, found = ctx.Value(contextKey{}).(string); found || header == "" {
 		return key, found
 	}
-	switch values := metadata.ValueFromOutgoingContext(ctx, header); len(values) {
-	case 0:
-		return "", false
-	case 1:
-		return values[0], true
-	default:
-		return strings.Join(values, ","), true
+	values := metadata.ValueFromOutgoingContext(ctx, header)
+	if len(values) == 1 {
+		return values[0], values[0] != ""
 	}
+	for _, value := range values {
+		if value != "" {
+			return strings.Join(values, ","), true
+		}
+	}
+	return "", false
 }

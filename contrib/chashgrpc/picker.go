@@ -1,68 +1,133 @@
 package chashgrpc
 
 import (
-	"github.com/chash-go/chash"
+	"time"
+
 	"google.golang.org/grpc/balancer"
+	"google.golang.org/grpc/connectivity"
 )
 
 // A picker picks by a mapping that it shares with the pickers before and after
-// it. It is immutable; the mapping changes underneath, so that it may find no
-// READY endpoint where there was one, and one where there was none.
+// it. It is immutable apart from its turns; the mapping and the links change underneath,
+// so that it may find an endpoint READY that was not, and the other way round. Whenever
+// they change, gRPC gets another picker, and RPCs that wait pick again.
 type picker struct {
+	policy  *policy
 	mapping mapping
-	header  string
-	none    balancer.Picker // for where no endpoint is READY
+	config  *config
+	turns   *turns
+	down    *link // the last connection error, if every connection fails; else nil
+}
+
+// newPicker returns a picker for the state of this moment. The caller holds mu.
+func (p *policy) newPicker() balancer.Picker {
+	next := picker{policy: p, mapping: p.mapping, config: p.config, turns: p.newTurns()}
+	if p.count[connectivity.TransientFailure] == len(p.endpoints) {
+		next.down = p.failure
+	}
+	if p.config.bounded {
+		return &boundedPicker{next}
+	}
+	return &next
 }
 
 // Pick picks the endpoint of the RPC's key, or the next in turn.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	var e *endpoint
-	var err error
-	if key, found := keyOf(info.Ctx, p.header); found {
-		e, err = p.mapping.Get(key)
-	} else {
-		e, err = p.mapping.Next()
+	key, found := keyOf(info.Ctx, p.config.header)
+	if !found {
+		return p.any(info)
 	}
+	e, err := p.mapping.Get(key)
 	if err != nil {
-		return p.none.Pick(info)
+		return p.fail(key, info)
 	}
-	return e.pick(info)
+	if l := e.link.Load(); l.state == connectivity.Ready {
+		return l.picker.Pick(info)
+	}
+	if e = p.instead(e, key, info); e != nil {
+		return e.pick(info)
+	}
+	return wait()
 }
 
-// A boundedPicker is a picker that keeps the load of endpoints within bounds.
-type boundedPicker struct{ picker }
+// pick picks the endpoint's connection. Where that has been lost since the caller
+// looked, another picker is on its way.
+func (e *endpoint) pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	if l := e.link.Load(); l.state == connectivity.Ready {
+		return l.picker.Pick(info)
+	}
+	return wait()
+}
 
-// Pick picks for the RPC's key, or from the next in turn on, the first endpoint that
-// has room, and counts the RPC in until it ends.
-func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	var lease chash.Lease[*endpoint]
-	var err error
-	if key, found := keyOf(info.Ctx, p.header); found {
-		lease, err = p.mapping.Acquire(key)
-	} else {
-		lease, err = p.mapping.AcquireNext()
+// wait makes an RPC wait for the next picker.
+func wait() (balancer.PickResult, error) {
+	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+}
+
+// instead returns the endpoint that an RPC goes to instead of its own, whose connection
+// is not READY, or nil if the RPC is to wait.
+func (p *picker) instead(own *endpoint, key string, info balancer.PickInfo) *endpoint {
+	if own.want() && p.config.lazy {
+		p.warm(key)
 	}
+	l := own.link.Load()
+	if l.state != connectivity.Connecting {
+		return nil // it is about to connect, or another picker is on its way
+	}
+	end, ends := patience(info.Ctx, l.since, p.config.connectWait)
+	if !ends {
+		return nil
+	}
+	if time.Now().Before(end) {
+		p.policy.alarm.set(end)
+		return nil
+	}
+	return p.elsewhere(key)
+}
+
+// warm asks for a connection to the key's next endpoint, so that a failover finds it.
+func (p *picker) warm(key string) {
+	if two, err := p.mapping.GetN(key, 2); err == nil && len(two) == 2 {
+		two[1].want()
+	}
+}
+
+// elsewhere returns the first endpoint in the key's order that is READY, or nil. In a
+// lazy policy it asks the first one before it that is IDLE to connect.
+func (p *picker) elsewhere(key string) *endpoint {
+	asked := !p.config.lazy
+	e, err := p.mapping.GetFunc(key, func(e *endpoint) bool {
+		if !asked {
+			asked = e.want()
+		}
+		return e.ready()
+	})
 	if err != nil {
-		return p.none.Pick(info)
+		return nil
 	}
-	result, err := lease.Value.pick(info)
-	if err != nil {
-		lease.Release()
-		return result, err
-	}
-	done := result.Done
-	result.Done = func(info balancer.DoneInfo) {
-		lease.Release()
-		if done != nil {
-			done(info)
+	return e
+}
+
+// fail ends an RPC of a key where every connection fails: with the error of the key's
+// own server.
+func (p *picker) fail(key string, info balancer.PickInfo) (balancer.PickResult, error) {
+	if own, err := p.mapping.Owner(key); err == nil {
+		if l := own.Value.link.Load(); l.state == connectivity.TransientFailure {
+			return l.picker.Pick(info)
 		}
 	}
-	return result, nil
+	return wait() // another picker is on its way
 }
 
-// waiting is a picker that makes RPCs wait for the next one.
-type waiting struct{}
-
-func (waiting) Pick(balancer.PickInfo) (balancer.PickResult, error) {
-	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
+// any picks the next READY endpoint in turn, for an RPC without a key. Where none is
+// READY, the RPC waits while one may be, and otherwise fails with the last error.
+func (p *picker) any(info balancer.PickInfo) (balancer.PickResult, error) {
+	if p.down != nil {
+		return p.down.picker.Pick(info)
+	}
+	p.turns.widen()
+	if e := p.turns.next(); e != nil {
+		return e.pick(info)
+	}
+	return wait()
 }

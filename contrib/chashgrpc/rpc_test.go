@@ -212,6 +212,10 @@ func TestKeyOfAnRPC(t *testing.T) {
 	require.NoError(t, err)
 	c := newCluster(t, chashgrpc.MaglevName, `{"requestHashHeader": "X-Key"}`, five...)
 	c.await(want)
+	for _, name := range five { // so that RPCs without a key have all of them
+		_, err := c.callKey(keyOf(t, want, name))
+		require.NoError(t, err)
+	}
 
 	for _, test := range []struct {
 		name string
@@ -242,14 +246,28 @@ func TestKeyOfAnRPC(t *testing.T) {
 			}
 		})
 	}
-	t.Run("none", func(t *testing.T) {
-		counts := map[string]int{}
-		for range 20 * len(five) {
-			name, err := c.call(metadata.AppendToOutgoingContext(t.Context(), "other", "a"))
-			require.NoError(t, err)
-			counts[name]++
-		}
-		require.Equal(t, map[string]int{five[0]: 20, five[1]: 20, five[2]: 20, five[3]: 20, five[4]: 20}, counts)
+	for name, kv := range map[string][]string{
+		"none":                {"other", "a"},
+		"empty":               {"x-key", ""},
+		"several empty":       {"x-key", "", "x-key", ""},
+		"of another spelling": {"x_key", "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counts := map[string]int{}
+			for range 20 * len(five) {
+				name, err := c.call(metadata.AppendToOutgoingContext(t.Context(), kv...))
+				require.NoError(t, err)
+				counts[name]++
+			}
+			require.Equal(t, map[string]int{five[0]: 20, five[1]: 20, five[2]: 20, five[3]: 20, five[4]: 20}, counts)
+		})
+	}
+	t.Run("some empty", func(t *testing.T) {
+		got, err := c.call(metadata.AppendToOutgoingContext(t.Context(), "x-key", "", "x-key", "b"))
+		require.NoError(t, err)
+		name, err := want.Get(",b")
+		require.NoError(t, err)
+		require.Equal(t, name, got)
 	})
 }
 
@@ -324,10 +342,9 @@ func TestAllDownThenOneUp(t *testing.T) {
 }
 
 func TestWaitsWhileOneConnects(t *testing.T) {
-	c := &cluster{TB: t, servers: map[string]*server{}}
-	t.Cleanup(c.stop)
+	c := newServers(t)
 	c.listen("silent")
-	c.dial(chashgrpc.MaglevName, `{}`, endpointsAt("silent", "down")...)
+	c.connectTo(chashgrpc.MaglevName, `{}`, endpointsAt("silent", "down"))
 	c.conn.Connect()
 	eventually(t, "one connects and one has failed", func() bool {
 		return c.open.Load() == 1 && c.refused.Load() > 2

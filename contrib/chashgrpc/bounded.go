@@ -1,0 +1,100 @@
+package chashgrpc
+
+import (
+	"sync"
+
+	"github.com/chash-go/chash"
+	"google.golang.org/grpc/balancer"
+)
+
+// A boundedPicker is a picker that keeps the load of endpoints within bounds.
+type boundedPicker struct{ picker }
+
+// Pick picks for the RPC's key, or from the next in turn on, the first endpoint that
+// has room, and counts the RPC in until it ends.
+func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	key, found := keyOf(info.Ctx, p.config.header)
+	if !found {
+		return p.any(info)
+	}
+	h := newHold()
+	var err error
+	if h.lease, err = p.mapping.Acquire(key); err != nil {
+		h.free()
+		return p.fail(key, info)
+	}
+	if h.lease.Value.ready() {
+		return h.pick(info)
+	}
+	own := h.lease.Value
+	h.free()
+	if e := p.instead(own, key, info); e != nil {
+		return e.pick(info)
+	}
+	return wait()
+}
+
+// any picks from the next in turn on.
+func (p *boundedPicker) any(info balancer.PickInfo) (balancer.PickResult, error) {
+	if p.down != nil {
+		return p.down.picker.Pick(info)
+	}
+	p.turns.widen()
+	h := newHold()
+	for range p.turns.all {
+		var err error
+		if h.lease, err = p.mapping.AcquireNext(); err == nil && h.lease.Value.ready() {
+			return h.pick(info)
+		}
+		h.lease.Release()
+	}
+	h.free()
+	return wait()
+}
+
+// A hold is the lease of an RPC in flight. It is used again for others, so that an RPC
+// allocates nothing for it: gRPC calls Done once.
+type hold struct {
+	lease chash.Lease[*endpoint]
+	done  func(balancer.DoneInfo) // of the endpoint's own picker, or nil
+	end   func(balancer.DoneInfo) // finish of this hold
+}
+
+var holds sync.Pool
+
+func newHold() *hold {
+	if h, found := holds.Get().(*hold); found {
+		return h
+	}
+	h := new(hold)
+	h.end = h.finish
+	return h
+}
+
+// pick picks the connection of the endpoint that the hold has a lease on.
+func (h *hold) pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	result, err := h.lease.Value.pick(info)
+	if err != nil {
+		h.free()
+		return result, err
+	}
+	h.done = result.Done
+	result.Done = h.end
+	return result, nil
+}
+
+// finish ends the RPC.
+func (h *hold) finish(info balancer.DoneInfo) {
+	done := h.done
+	h.free()
+	if done != nil {
+		done(info)
+	}
+}
+
+// free releases the lease, if there is one, and the hold.
+func (h *hold) free() {
+	h.lease.Release()
+	h.lease, h.done = chash.Lease[*endpoint]{}, nil
+	holds.Put(h)
+}

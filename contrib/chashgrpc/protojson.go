@@ -1,0 +1,147 @@
+package chashgrpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+)
+
+// A service config is the JSON form of a protocol buffer: a number may stand in a
+// string, as those of 64 bits always do, an integer may have an exponent, and a
+// duration is a string that ends in "s". A name of a field must be exact and may
+// stand once.
+
+// An objectMember is a name and a value of a JSON object.
+type objectMember struct {
+	name  string
+	value json.RawMessage
+}
+
+// parseObject returns the members of the JSON object in the text, in their order.
+func parseObject(text []byte) ([]objectMember, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if token, err := decoder.Token(); err != nil {
+		return nil, err
+	} else if token != json.Delim('{') {
+		return nil, errors.New("not a JSON object")
+	}
+	var members []objectMember
+	seen := make(map[string]bool)
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := token.(string) // the decoder takes nothing else there
+		if seen[name] {
+			return nil, fmt.Errorf("field %q is there twice", name)
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, err
+		}
+		members = append(members, objectMember{name, value})
+	}
+	if _, err := decoder.Token(); err != nil { // the closing brace
+		return nil, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more text after the JSON object")
+	}
+	return members, nil
+}
+
+// number returns the text of a JSON number, in a string or not.
+func number(value json.RawMessage) (string, error) {
+	text := string(value)
+	if len(text) > 0 && text[0] == '"' {
+		if err := json.Unmarshal(value, &text); err != nil {
+			return "", err
+		}
+	}
+	var n json.Number
+	if err := json.Unmarshal([]byte(text), &n); err != nil || text[0] == '"' {
+		return "", fmt.Errorf("%s is not a number", value)
+	}
+	return text, nil
+}
+
+// parseUint64 parses an integer from 0 to 2^64-1.
+func parseUint64(value json.RawMessage, to *uint64) error {
+	text, err := number(value)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		f, exact := exactly(text)
+		if !exact || f < 0 {
+			return fmt.Errorf("%s is not an integer from 0 to %d", value, uint64(math.MaxUint64))
+		}
+		n = uint64(f)
+	}
+	*to = n
+	return nil
+}
+
+// parseInt parses an integer that fits an int.
+func parseInt(value json.RawMessage, to *int) error {
+	text, err := number(value)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseInt(text, 10, strconv.IntSize)
+	if err != nil {
+		f, exact := exactly(text)
+		if !exact || int64(int(f)) != int64(f) {
+			return fmt.Errorf("%s is not an integer that fits %d bits", value, strconv.IntSize)
+		}
+		n = int64(f)
+	}
+	*to = int(n)
+	return nil
+}
+
+// exactly returns a number such as 1e3 or 7.0 and reports whether it is an integer
+// which a float64 holds exactly.
+func exactly(text string) (f float64, exact bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
+}
+
+// parseFloat parses a number.
+func parseFloat(value json.RawMessage, to *float64) error {
+	text, err := number(value)
+	if err != nil {
+		return err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return err
+	}
+	*to = f
+	return nil
+}
+
+// parseDuration parses a time of 0 or more, such as "1.5s".
+func parseDuration(value json.RawMessage, to *time.Duration) error {
+	var text string
+	if err := json.Unmarshal(value, &text); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	if d < 0 {
+		return fmt.Errorf("%s is negative", text)
+	}
+	*to = d
+	return nil
+}
