@@ -1,7 +1,6 @@
 package chash
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -38,7 +37,7 @@ const DefaultLoadFactor = 1.25
 
 func validateLoadFactor(c float64) error {
 	if !validLoadFactor(c) {
-		return fmt.Errorf("%w: %v", ErrInvalidLoadFactor, c)
+		return invalidOption("load factor %v, want a number above 1", c)
 	}
 	return nil
 }
@@ -196,7 +195,7 @@ func (q *search) next(v *view) (placement uint32, found bool) {
 }
 
 // SetLoadFactor sets the c of WithLoadFactor; c of 1 and below, infinity and NaN
-// are ErrInvalidLoadFactor. Leases in flight stay, also where they are more than
+// are ErrInvalidOption. Leases in flight stay, also where they are more than
 // is now allowed. It rebuilds nothing; once Acquire has been called another c costs
 // time for each placement.
 func (c *core[T, L]) SetLoadFactor(factor float64) error {

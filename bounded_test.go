@@ -23,8 +23,6 @@ import (
 	"github.com/chash-go/chash"
 )
 
-func init() { sentinels["ErrInvalidLoadFactor"] = chash.ErrInvalidLoadFactor }
-
 // bounded is a structure with its leases, and with what tests see of them.
 type bounded interface {
 	structure
@@ -45,7 +43,7 @@ func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash
 	t.Run("maglev", func(t *testing.T) {
 		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
 			t.Helper()
-			s, err := newMaglev(backends, append(optionsAs[chash.MaglevOption](opts), chash.WithTableSize(1021))...)
+			s, err := newMaglev(backends, chash.Options(opts...), chash.WithTableSize(1021))
 			require.NoError(t, err)
 			return s.(bounded)
 		})
@@ -53,7 +51,7 @@ func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash
 	t.Run("ring", func(t *testing.T) {
 		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
 			t.Helper()
-			s, err := newRing(backends, append(optionsAs[chash.RingOption](opts), chash.WithReplicas(20))...)
+			s, err := newRing(backends, chash.Options(opts...), chash.WithReplicas(20))
 			require.NoError(t, err)
 			return s.(bounded)
 		})
@@ -914,7 +912,7 @@ func TestWithLoadFactor_Invalid(t *testing.T) {
 	for c, text := range invalidLoadFactors {
 		for _, kind := range structures {
 			s, err := kind.make(chash.Named("a"), chash.WithLoadFactor(c))
-			checkError(t, fmt.Sprintf("New(%s, WithLoadFactor(%v))", kind.name, c), err, chash.ErrInvalidLoadFactor, text)
+			checkError(t, fmt.Sprintf("New(%s, WithLoadFactor(%v))", kind.name, c), err, chash.ErrInvalidOption, text)
 			if s != nil {
 				t.Errorf("New(%s, WithLoadFactor(%v)) = a structure, want none", kind.name, c)
 			}
@@ -976,7 +974,7 @@ func TestSetLoadFactor_Invalid(t *testing.T) {
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(chash.Named("a", "b"), chash.WithLoadFactor(2))
 		for c, text := range invalidLoadFactors {
-			checkError(t, fmt.Sprintf("SetLoadFactor(%v)", c), s.SetLoadFactor(c), chash.ErrInvalidLoadFactor, text)
+			checkError(t, fmt.Sprintf("SetLoadFactor(%v)", c), s.SetLoadFactor(c), chash.ErrInvalidOption, text)
 		}
 		if got := s.Stats().LoadFactor; got != 2 {
 			t.Errorf("LoadFactor after failing calls = %v, want 2", got)

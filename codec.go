@@ -71,7 +71,7 @@ func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, erro
 	var frozen core[T, L]
 	c.cloneTo(&frozen)
 	options := frozen.current.Load().layout.config()
-	options.loadFactor = frozen.loadFactor
+	options.LoadFactor = frozen.loadFactor
 	data := appendHead(nil, options)
 	data = binary.BigEndian.AppendUint64(data, frozen.Fingerprint())
 	members := frozen.roster.members
@@ -94,26 +94,26 @@ func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, erro
 	return binary.BigEndian.AppendUint64(data, xxhash.Sum64(data)), nil
 }
 
-func appendHead(data []byte, c config) []byte {
+func appendHead(data []byte, c Config) []byte {
 	option := func(number byte, value uint64) {
 		data = binary.BigEndian.AppendUint64(append(data, number), value)
 	}
 	data = append(data, magic...)
-	if c.tableSize > 0 {
+	if c.TableSize > 0 {
 		data = append(data, kindMaglev, formVersion)
-		option(optionSize, uint64(c.tableSize))
+		option(optionSize, uint64(c.TableSize))
 	} else {
 		data = append(data, kindRing, formVersion)
-		option(optionSize, uint64(c.replicas))
+		option(optionSize, uint64(c.Replicas))
 	}
-	if c.seed != 0 {
-		option(optionSeed, c.seed)
+	if c.Seed != 0 {
+		option(optionSeed, c.Seed)
 	}
-	if c.hash != nil {
-		option(optionHash, c.hash(trialKey))
+	if c.Hash != nil {
+		option(optionHash, c.Hash(trialKey))
 	}
-	if c.loadFactor != usualLoadFactor {
-		option(optionLoadFactor, math.Float64bits(c.loadFactor))
+	if c.LoadFactor != usualLoadFactor {
+		option(optionLoadFactor, math.Float64bits(c.LoadFactor))
 	}
 	return append(data, optionEnd)
 }
@@ -130,7 +130,7 @@ func appendText[S string | []byte](data []byte, text S) []byte {
 // The options are in the data. One that is given must be the same: any other, valid or
 // not, is ErrOptionsDiffer. So WithTableSize bounds the memory that data of unknown
 // origin can ask for. WithHash must be given where the structure had it, with the same
-// function; a nil one is then ErrNilHash. Data that Marshal has not written are
+// function; a nil one is then ErrInvalidOption. Data that Marshal has not written are
 // ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
@@ -143,6 +143,9 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 	f, err := parse[T](data, kindMaglev)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := maglevConfig([]MaglevOption{f.options()}); err != nil {
+		return nil, corrupt("%v", err)
 	}
 	opts = append([]MaglevOption{f.options()}, opts...)
 	c, err := maglevConfig(opts)
@@ -166,7 +169,7 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 //
 // The options are in the data. One that is given must be the same: any other, valid or
 // not, is ErrOptionsDiffer. WithHash must be given where the structure had it, with the
-// same function; a nil one is then ErrNilHash. Data that Marshal has not written are
+// same function; a nil one is then ErrInvalidOption. Data that Marshal has not written are
 // ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
@@ -179,6 +182,9 @@ func UnmarshalRing[T any](data []byte, decode func(name string, data []byte) (T,
 	f, err := parse[T](data, kindRing)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := ringConfig([]RingOption{f.options()}); err != nil {
+		return nil, corrupt("%v", err)
 	}
 	opts = append([]RingOption{f.options()}, opts...)
 	c, err := ringConfig(opts)
@@ -212,11 +218,11 @@ type form[T any] struct {
 func (f *form[T]) options() Option {
 	return option(func(c *config) {
 		if f.kind == kindMaglev {
-			c.tableSize = f.size
+			c.TableSize = f.size
 		} else {
-			c.replicas = f.size
+			c.Replicas = f.size
 		}
-		c.seed, c.loadFactor = f.seed, f.loadFactor
+		c.Seed, c.LoadFactor = f.seed, f.loadFactor
 	})
 }
 
@@ -227,14 +233,14 @@ func (f *form[T]) accept(c config, err error) error {
 		return fmt.Errorf("%w: %s %v, want %v", ErrOptionsDiffer, what, got, want)
 	}
 	switch {
-	case f.kind == kindMaglev && c.tableSize != f.size:
-		return differ("table size", c.tableSize, f.size)
-	case f.kind == kindRing && c.replicas != f.size:
-		return differ("replicas", c.replicas, f.size)
-	case c.seed != f.seed:
-		return differ("seed", c.seed, f.seed)
-	case c.loadFactor != f.loadFactor:
-		return differ("load factor", c.loadFactor, f.loadFactor)
+	case f.kind == kindMaglev && c.TableSize != f.size:
+		return differ("table size", c.TableSize, f.size)
+	case f.kind == kindRing && c.Replicas != f.size:
+		return differ("replicas", c.Replicas, f.size)
+	case c.Seed != f.seed:
+		return differ("seed", c.Seed, f.seed)
+	case c.LoadFactor != f.loadFactor:
+		return differ("load factor", c.LoadFactor, f.loadFactor)
 	case f.hashed && !c.hashGiven:
 		return fmt.Errorf("%w: the structure has a hash function, want WithHash", ErrOptionsDiffer)
 	case !f.hashed && c.hashGiven:
@@ -243,7 +249,7 @@ func (f *form[T]) accept(c config, err error) error {
 		return err
 	}
 	if f.hashed {
-		if got := c.hash(trialKey); got != f.hash {
+		if got := c.Hash(trialKey); got != f.hash {
 			return differ(fmt.Sprintf("hash function: of %q", trialKey), got, f.hash)
 		}
 	}

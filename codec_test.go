@@ -57,9 +57,9 @@ func unmarshalRing(data []byte, decode decoder, opts ...chash.RingOption) (struc
 // unmarshal is UnmarshalMaglev or UnmarshalRing, by the name of the structure.
 func unmarshal(kind string, data []byte, decode decoder, opts ...chash.Option) (structure, error) {
 	if kind == "ring" {
-		return unmarshalRing(data, decode, optionsAs[chash.RingOption](opts)...)
+		return unmarshalRing(data, decode, chash.Options(opts...))
 	}
-	return unmarshalMaglev(data, decode, optionsAs[chash.MaglevOption](opts)...)
+	return unmarshalMaglev(data, decode, chash.Options(opts...))
 }
 
 // A form is what a marshalled structure says. It is written here from the
@@ -206,9 +206,9 @@ func checkRoundTrip(ring bool) func(t *testing.T, rng *rand.Rand) {
 		}
 		var got structure
 		if ring {
-			got, err = unmarshalRing(marshal(t, want), decodeString, append(optionsAs[chash.RingOption](opts), chash.WithBlindDigests(w.blind))...)
+			got, err = unmarshalRing(marshal(t, want), decodeString, chash.Options(opts...), chash.WithBlindDigests(w.blind))
 		} else {
-			got, err = unmarshalMaglev(marshal(t, want), decodeString, optionsAs[chash.MaglevOption](opts)...)
+			got, err = unmarshalMaglev(marshal(t, want), decodeString, chash.Options(opts...))
 		}
 		require.NoError(t, err)
 		checkSame(t, got, want)
@@ -556,7 +556,7 @@ func TestUnmarshal_Options(t *testing.T) {
 				{"a seed for a hash", []chash.Option{hash}, []chash.Option{seed, hash}, chash.ErrOptionsDiffer, "seed 5, want 0"},
 				{"another hash", []chash.Option{hash}, []chash.Option{chash.WithHash(tripled)}, chash.ErrOptionsDiffer, `hash function: of "chash"`},
 				{"another hash that agrees by chance", []chash.Option{hash}, []chash.Option{chash.WithHash(cunning)}, chash.ErrOptionsDiffer, "fingerprint"},
-				{"a nil hash", []chash.Option{hash}, []chash.Option{chash.WithHash(nil)}, chash.ErrNilHash, ""},
+				{"a nil hash", []chash.Option{hash}, []chash.Option{chash.WithHash(nil)}, chash.ErrInvalidOption, ""},
 				{"a nil hash for none", nil, []chash.Option{chash.WithHash(nil)}, chash.ErrOptionsDiffer, "want no WithHash"},
 			}
 			for _, test := range tests {
@@ -766,11 +766,11 @@ func FuzzUnmarshal(f *testing.F) {
 	}
 	hash := chash.WithHash(xxhash.Sum64String)
 	for _, opts := range [][]chash.Option{nil, {chash.WithSeed(9)}, {hash}} {
-		m, err := newMaglev(formBackends, append(optionsAs[chash.MaglevOption](opts), chash.WithTableSize(13))...)
+		m, err := newMaglev(formBackends, chash.Options(opts...), chash.WithTableSize(13))
 		require.NoError(f, err)
-		r, err := newRing(formBackends, append(optionsAs[chash.RingOption](opts), chash.WithReplicas(1))...)
+		r, err := newRing(formBackends, chash.Options(opts...), chash.WithReplicas(1))
 		require.NoError(f, err)
-		none, err := newMaglev[string](nil, optionsAs[chash.MaglevOption](opts)...)
+		none, err := newMaglev[string](nil, chash.Options(opts...))
 		require.NoError(f, err)
 		for _, s := range []structure{m, r, none} {
 			data := marshal(f, s)
@@ -837,9 +837,9 @@ func FuzzMarshal(f *testing.F) {
 			data := marshal(t, s)
 			var got structure
 			if ring {
-				got, err = unmarshalRing(data, decodeString, append(optionsAs[chash.RingOption](opts), chash.WithBlindDigests(w.blind))...)
+				got, err = unmarshalRing(data, decodeString, chash.Options(opts...), chash.WithBlindDigests(w.blind))
 			} else {
-				got, err = unmarshalMaglev(data, decodeString, optionsAs[chash.MaglevOption](opts)...)
+				got, err = unmarshalMaglev(data, decodeString, chash.Options(opts...))
 			}
 			if err != nil {
 				t.Fatalf("%+v: %v", s.Backends(), err)

@@ -155,18 +155,13 @@ var sentinels = map[string]error{
 	"ErrBackendNotFound":   chash.ErrBackendNotFound,
 	"ErrInvalidState":      chash.ErrInvalidState,
 	"ErrInvalidWeight":     chash.ErrInvalidWeight,
+	"ErrInvalidOption":     chash.ErrInvalidOption,
 	"ErrTableSizeNotPrime": chash.ErrTableSizeNotPrime,
-	"ErrTableSizeTooLarge": chash.ErrTableSizeTooLarge,
 	"ErrTooManyBackends":   chash.ErrTooManyBackends,
-	"ErrInvalidReplicas":   chash.ErrInvalidReplicas,
 	"ErrRingTooLarge":      chash.ErrRingTooLarge,
-	"ErrNilHash":           chash.ErrNilHash,
-	"ErrSeedAndHash":       chash.ErrSeedAndHash,
-	"ErrExportDiffers":     chash.ErrExportDiffers,
 	"ErrCorrupt":           chash.ErrCorrupt,
 	"ErrOptionsDiffer":     chash.ErrOptionsDiffer,
 	"ErrIncomparable":      chash.ErrIncomparable,
-	"ErrInvalidLoadFactor": chash.ErrInvalidLoadFactor,
 }
 
 // checkError checks that err is want and no other sentinel, and that its text
@@ -412,10 +407,10 @@ func TestConstructor_Errors(t *testing.T) {
 		{"a name quoted", chash.Named("sp ace\n", "sp ace\n"), nil, chash.ErrBackendExists, []string{`"sp ace\n"`}},
 		{"unknown state", []chash.Backend[string]{{Name: "odd", State: chash.Draining + 1}}, nil, chash.ErrInvalidState, []string{`"odd"`, "3"}},
 		{"the largest unknown state", []chash.Backend[string]{{Name: "odd", State: 255}}, nil, chash.ErrInvalidState, []string{`"odd"`, "255"}},
-		{"nil hash", nil, []chash.Option{chash.WithHash(nil)}, chash.ErrNilHash, nil},
-		{"nil hash after a hash", nil, []chash.Option{chash.WithHash(hash), chash.WithHash(nil)}, chash.ErrNilHash, nil},
-		{"seed and hash", nil, []chash.Option{chash.WithSeed(1), chash.WithHash(hash)}, chash.ErrSeedAndHash, nil},
-		{"hash and seed", chash.Named("a"), []chash.Option{chash.WithHash(hash), chash.WithSeed(math.MaxUint64)}, chash.ErrSeedAndHash, nil},
+		{"nil hash", nil, []chash.Option{chash.WithHash(nil)}, chash.ErrInvalidOption, []string{"hash function is nil"}},
+		{"nil hash after a hash", nil, []chash.Option{chash.WithHash(hash), chash.WithHash(nil)}, chash.ErrInvalidOption, []string{"hash function is nil"}},
+		{"seed and hash", nil, []chash.Option{chash.WithSeed(1), chash.WithHash(hash)}, chash.ErrInvalidOption, []string{"seed", "hash function"}},
+		{"hash and seed", chash.Named("a"), []chash.Option{chash.WithHash(hash), chash.WithSeed(math.MaxUint64)}, chash.ErrInvalidOption, []string{"seed", "hash function"}},
 	}
 	for _, kind := range structures {
 		t.Run(kind.name, func(t *testing.T) {

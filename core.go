@@ -17,7 +17,7 @@ type layout[L any] interface {
 	// sorted by hash key. It may take from the receiver what did not change.
 	lay(placements []placement) (L, error)
 	// config returns the options.
-	config() config
+	config() Config
 	// array returns the owners.
 	array() *owners
 	// walk returns the order in which the key meets the owners.

@@ -1,9 +1,6 @@
 package chash
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // This file exports tables for programs that look up without this package, such
 // as an eBPF program or one in C.
@@ -26,22 +23,6 @@ func (m *Maglev[T]) AppendTable(dst []uint32) []uint32 {
 		dst = append(dst, uint32(r.first(int(t.at(slot)))))
 	}
 	return dst
-}
-
-// CheckTable returns nil if the table is what AppendTable appends, and an
-// ErrExportDiffers that names the first slot that differs if not. It takes time
-// for each slot.
-func (m *Maglev[T]) CheckTable(table []uint32) error {
-	t, r := m.frozen()
-	if len(table) != int(t.n) {
-		return fmt.Errorf("%w: %d slots, want %d", ErrExportDiffers, len(table), t.n)
-	}
-	for slot, got := range table {
-		if want := uint32(r.first(int(t.at(uint32(slot))))); got != want {
-			return fmt.Errorf("%w: slot %d is of %s, want %s", ErrExportDiffers, slot, r.describe(got), r.describe(want))
-		}
-	}
-	return nil
 }
 
 // A Point is one point of a ring.
@@ -72,38 +53,10 @@ func (r *Ring[T]) AppendPoints(dst []Point) []Point {
 	return dst
 }
 
-// CheckPoints returns nil if the points are what AppendPoints appends, and an
-// ErrExportDiffers that names the first point that differs if not. It takes time
-// for each point.
-func (r *Ring[T]) CheckPoints(points []Point) error {
-	l, members := r.frozen()
-	if len(points) != int(l.n) {
-		return fmt.Errorf("%w: %d points, want %d", ErrExportDiffers, len(points), l.n)
-	}
-	i := 0
-	for position, owner := range l.all() {
-		got, want := points[i], Point{position, uint32(members.first(int(owner)))}
-		if got != want {
-			return fmt.Errorf("%w: point %d is at %#016x of %s, want %#016x of %s", ErrExportDiffers, i,
-				got.Position, members.describe(got.Backend), want.Position, members.describe(want.Backend))
-		}
-		i++
-	}
-	return nil
-}
-
 // frozen returns what there is at one moment. Of the roster, names, ranks and
 // placements may be read without the lock, since they are never written.
 func (c *core[T, L]) frozen() (L, roster[T]) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.current.Load().layout, c.roster
-}
-
-// describe names a member for a reader.
-func (r *roster[T]) describe(member uint32) string {
-	if uint64(member) >= uint64(len(r.members)) {
-		return fmt.Sprintf("backend %d of %d", member, len(r.members))
-	}
-	return fmt.Sprintf("backend %d, %q", member, r.members[member].Name)
 }

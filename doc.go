@@ -28,9 +28,9 @@
 // answer the same calls for lookups, changes, leases and statistics, and return the
 // same errors, so that a service changes from one to the other by calling the other
 // constructor; to leave it open, declare an interface of the methods that are called.
-// Only the calls about slots or points differ: AppendTable and CheckTable of a Maglev;
-// Ranges, Holders, Position, AppendPoints and CheckPoints of a Ring, whose Diff also
-// has ranges.
+// Only the calls about slots or points differ: AppendTable of a Maglev; Ranges,
+// Holders, Position and AppendPoints of a Ring, whose Diff also has ranges. [Options]
+// makes options of both fit either constructor.
 //
 //	             Maglev                          Ring
 //

@@ -33,40 +33,22 @@ var (
 	// shall have no share is a Draining one.
 	ErrInvalidWeight = errors.New("chash: invalid weight")
 
+	// ErrInvalidOption is returned by the constructors, UnmarshalMaglev, UnmarshalRing
+	// and SetLoadFactor for an option out of its range and for options that exclude
+	// each other. Its text says which and what the range is.
+	ErrInvalidOption = errors.New("chash: invalid option")
+
 	// ErrTableSizeNotPrime is returned by NewMaglev for a table size that is not a
 	// prime. Its text names the nearest primes.
 	ErrTableSizeNotPrime = errors.New("chash: table size is not prime")
-
-	// ErrTableSizeTooLarge is returned by NewMaglev for a table size above
-	// MaxTableSize.
-	ErrTableSizeTooLarge = errors.New("chash: table size is too large")
 
 	// ErrTooManyBackends is returned where a Maglev table would have fewer slots
 	// than placements: choose a larger table.
 	ErrTooManyBackends = errors.New("chash: more placements than slots")
 
-	// ErrInvalidReplicas is returned by NewRing for fewer than one replica.
-	ErrInvalidReplicas = errors.New("chash: invalid number of replicas")
-
 	// ErrRingTooLarge is returned where a ring would have more than MaxRingPoints
 	// points: choose fewer replicas or smaller weights.
 	ErrRingTooLarge = errors.New("chash: ring is too large")
-
-	// ErrNilHash is returned by the constructors, UnmarshalMaglev and UnmarshalRing
-	// for WithHash(nil).
-	ErrNilHash = errors.New("chash: hash function is nil")
-
-	// ErrSeedAndHash is returned by the constructors for a seed together with a
-	// hash function: a function of the caller's carries its own seed.
-	ErrSeedAndHash = errors.New("chash: seed and hash function exclude each other")
-
-	// ErrInvalidLoadFactor is returned by the constructors and by SetLoadFactor for a
-	// load factor that is not a number above 1.
-	ErrInvalidLoadFactor = errors.New("chash: invalid load factor")
-
-	// ErrExportDiffers is returned by CheckTable and CheckPoints for a table that is
-	// not the structure's. Its text names the first slot or point that differs.
-	ErrExportDiffers = errors.New("chash: exported slots or points differ")
 
 	// ErrCorrupt is returned by UnmarshalMaglev and UnmarshalRing for data that
 	// Marshal did not write for such a structure: damaged, cut short, foreign, or of

@@ -155,7 +155,7 @@ func ExampleWithLoadFactor() {
 	// Output:
 	// 1.25 map[a:31 b:6 c:32 d:31]
 	// 2 map[a:50 c:50]
-	// chash: invalid load factor: 0.5
+	// chash: invalid option: load factor 0.5, want a number above 1
 }
 
 // The factor can follow a configuration that is read again. Leases in flight stay.
@@ -186,5 +186,5 @@ func ExampleMaglev_SetLoadFactor() {
 	// Output:
 	// factor 1.25: 31 of 100 on a
 	// factor 2: 63 of 200 on a
-	// chash: invalid load factor: 1
+	// chash: invalid option: load factor 1, want a number above 1
 }

@@ -137,21 +137,6 @@ func ExampleMaglev_AppendTable() {
 	// a <nil>
 }
 
-// What was read back from a data plane is checked slot by slot.
-func ExampleMaglev_CheckTable() {
-	table, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.WithTableSize(13))
-	if err != nil {
-		panic(err)
-	}
-	slots := table.AppendTable(nil)
-	fmt.Println(table.CheckTable(slots))
-	slots[4] = 2
-	fmt.Println(table.CheckTable(slots))
-	// Output:
-	// <nil>
-	// chash: exported slots or points differ: slot 4 is of backend 2, "c", want backend 0, "a"
-}
-
 func ExampleRing_AppendPoints() {
 	ring, err := chash.NewRing(chash.Named("a", "b", "c"), chash.WithHash(xxhash.Sum64String))
 	if err != nil {
@@ -177,26 +162,47 @@ func ExampleRing_AppendPoints() {
 	// b <nil>
 }
 
-func ExampleRing_CheckPoints() {
-	ring, err := chash.NewRing(chash.Named("a", "b", "c"))
-	if err != nil {
-		panic(err)
-	}
-	points := ring.AppendPoints(nil)
-	fmt.Println(ring.CheckPoints(points))
-	fmt.Println(ring.CheckPoints(slices.Delete(points, 7, 8)))
-	// Output:
-	// <nil>
-	// chash: exported slots or points differ: 479 points, want 480
-}
-
 // The table is chosen for the most backends that there will ever be.
-func ExampleTableSize() {
-	size := chash.TableSize(1000)
+func ExampleTableSizeFor() {
+	size := chash.TableSizeFor(1000)
 	table, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.WithTableSize(size))
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(size, table.Stats().Size)
 	// Output: 100003 100003
+}
+
+// A table is made again with another seed, whatever its other options are.
+func ExampleMaglev_Config() {
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.WithTableSize(1009), chash.WithSeed(7))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(table.Config().Seed)
+	second, err := chash.NewMaglev(table.Backends(), table.Config(), chash.WithSeed(8))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(second.Config().TableSize, second.Config().Seed)
+	// Output:
+	// 7
+	// 1009 8
+}
+
+// The structure is chosen at run time, with options that both have.
+func ExampleOptions() {
+	opts := []chash.Option{chash.WithSeed(7), chash.WithLoadFactor(1.5)}
+	var s interface {
+		Get(key string) (string, error)
+	}
+	s, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.Options(opts...))
+	if ring := true; ring {
+		s, err = chash.NewRing(chash.Named("a", "b", "c"), chash.Options(opts...))
+	}
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(s.Get("user:42"))
+	// Output: c <nil>
 }

@@ -167,20 +167,3 @@ var trialKeys = [...]string{"", "a", trialKey, "user:42"}
 func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
-
-// isPrime reports whether n is a prime, by trial division: at most 46,340 steps
-// for n up to MaxTableSize.
-func isPrime(n int) bool {
-	if n < 4 {
-		return n == 2 || n == 3
-	}
-	if n%2 == 0 {
-		return false
-	}
-	for d := 3; d <= n/d; d += 2 {
-		if n%d == 0 {
-			return false
-		}
-	}
-	return true
-}

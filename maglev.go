@@ -2,7 +2,6 @@ package chash
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/bits"
 
 	"github.com/cespare/xxhash/v2"
@@ -31,45 +30,23 @@ type Maglev[T any] struct {
 }
 
 // NewMaglev returns a table of those backends, which may be none. The errors are
-// those of Add, ErrTableSizeNotPrime, ErrTableSizeTooLarge, ErrNilHash,
-// ErrSeedAndHash and ErrInvalidLoadFactor.
+// those of Add, ErrTableSizeNotPrime and ErrInvalidOption.
 func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], error) {
 	c, err := maglevConfig(opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := validateTableSize(c.tableSize); err != nil {
-		return nil, err
-	}
 	m := new(Maglev[T])
-	m.loadFactor = c.loadFactor
+	m.loadFactor = c.LoadFactor
 	empty := &table{
-		slots:   newDivisor(uint32(c.tableSize)),
-		strides: newDivisor(uint32(c.tableSize - 1)),
-		hash:    newHasher(c.hash, c.seed),
+		slots:   newDivisor(uint32(c.TableSize)),
+		strides: newDivisor(uint32(c.TableSize - 1)),
+		hash:    newHasher(c.Hash, c.Seed),
 	}
 	if err := m.init(empty, backends); err != nil {
 		return nil, err
 	}
 	return m, nil
-}
-
-func validateTableSize(m int) error {
-	if m > MaxTableSize {
-		return fmt.Errorf("%w: %d, the limit is %d", ErrTableSizeTooLarge, m, MaxTableSize)
-	}
-	if isPrime(m) {
-		return nil
-	}
-	above := primeFrom(m)
-	if m < 2 {
-		return fmt.Errorf("%w: %d, the smallest prime is %d", ErrTableSizeNotPrime, m, above)
-	}
-	below := m
-	for !isPrime(below) {
-		below--
-	}
-	return fmt.Errorf("%w: %d, the nearest primes are %d and %d", ErrTableSizeNotPrime, m, below, above)
 }
 
 // Clone returns an independent copy, for a snapshot or a what-if. It costs no
@@ -160,8 +137,8 @@ type table struct {
 	hash    hasher
 }
 
-func (t *table) config() config {
-	return config{tableSize: int(t.slots.n), seed: t.hash.seed, hash: t.hash.fn}
+func (t *table) config() Config {
+	return Config{TableSize: int(t.slots.n), Seed: t.hash.seed, Hash: t.hash.fn}
 }
 
 func (t *table) array() *owners { return &t.owners }

@@ -65,10 +65,10 @@ func TestNewMaglev_BadTableSize(t *testing.T) {
 		{65535, chash.ErrTableSizeNotPrime, []int64{65535, 65521, 65537}},
 		{46337 * 46337, chash.ErrTableSizeNotPrime, []int64{2147117569, 2147117563, 2147117617}}, // no small factor
 		{1<<31 - 2, chash.ErrTableSizeNotPrime, []int64{2147483646, 2147483629, 2147483647}},
-		{1 << 31, chash.ErrTableSizeTooLarge, []int64{2147483648, 2147483647}},
-		{2147483659, chash.ErrTableSizeTooLarge, []int64{2147483659}}, // a prime
-		{65539 * 65543, chash.ErrTableSizeTooLarge, []int64{4295622677}},
-		{math.MaxInt64, chash.ErrTableSizeTooLarge, []int64{9223372036854775807}},
+		{1 << 31, chash.ErrInvalidOption, []int64{2147483648, 2147483647}},
+		{2147483659, chash.ErrInvalidOption, []int64{2147483659}}, // a prime
+		{65539 * 65543, chash.ErrInvalidOption, []int64{4295622677}},
+		{math.MaxInt64, chash.ErrInvalidOption, []int64{9223372036854775807}},
 		{math.MinInt64, chash.ErrTableSizeNotPrime, []int64{-9223372036854775808, 2}},
 	}
 	for _, test := range tests {
@@ -538,7 +538,7 @@ func TestMaglev_ProbeSequence(t *testing.T) {
 func TestMaglev_CandidatesDoesNotAllocate(t *testing.T) {
 	for _, c := range allocationCases() {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := chash.NewMaglev(c.backends, optionsAs[chash.MaglevOption](c.opts)...)
+			m, err := chash.NewMaglev(c.backends, chash.Options(c.opts...))
 			require.NoError(t, err)
 			for _, key := range allocationKeys {
 				if got := testing.AllocsPerRun(20, func() {

@@ -1,5 +1,7 @@
 package chash
 
+import "fmt"
+
 // A MaglevOption sets something of a [Maglev]. A nil option sets nothing, and of
 // several that set the same the last one counts.
 type MaglevOption interface{ setMaglev(*config) }
@@ -14,29 +16,45 @@ type Option interface {
 	RingOption
 }
 
+// Options joins several options to one. So a []Option fits both constructors:
+//
+//	table, err := chash.NewMaglev(backends, chash.Options(opts...))
+//	ring, err := chash.NewRing(backends, chash.Options(opts...))
+func Options(opts ...Option) Option {
+	return option(func(c *config) {
+		for _, o := range opts {
+			if o != nil {
+				o.setMaglev(c) // which is what setRing does
+			}
+		}
+	})
+}
+
 // WithTableSize sets the number of slots of a Maglev table, a prime from 2 to
 // MaxTableSize; the default is DefaultTableSize. At least 100 slots for each
-// backend keep the shares of equal backends within about 1 % of each other.
-// Other sizes are ErrTableSizeNotPrime or ErrTableSizeTooLarge.
+// backend keep the shares of equal backends within about 1 % of each other, as
+// TableSizeFor computes. A size that is too large is ErrInvalidOption, any other
+// that is not a prime is ErrTableSizeNotPrime.
 func WithTableSize(m int) MaglevOption {
-	return maglevOption(func(c *config) { c.tableSize = m })
+	return maglevOption(func(c *config) { c.TableSize = m })
 }
 
 // WithReplicas sets the number of points that a ring has for each unit of a
-// backend's weight, at least 1, else ErrInvalidReplicas; the default is
+// backend's weight, at least 1, else ErrInvalidOption; the default is
 // DefaultReplicas. The share of a backend strays from the ideal by about
 // 1/sqrt(n) of it.
 func WithReplicas(n int) RingOption {
-	return ringOption(func(c *config) { c.replicas = n })
+	return ringOption(func(c *config) { c.Replicas = n })
 }
 
 // WithSeed gives keys and backends another, unrelated mapping for each seed, so
 // that tiers which use the same names do not send the same keys to the same
 // place. Seed 0 is the default and is the same as no seed. A seed is no defence
 // against an adversary who can make xxHash64 collide: use WithHash with a keyed
-// hash for that. A seed other than 0 together with WithHash is ErrSeedAndHash.
+// hash for that. A seed other than 0 together with WithHash is ErrInvalidOption: a
+// hash function of the caller's carries its own seed.
 func WithSeed(seed uint64) Option {
-	return option(func(c *config) { c.seed = seed })
+	return option(func(c *config) { c.Seed = seed })
 }
 
 // WithHash replaces the hash of keys and of backends, which is xxHash64 in a
@@ -45,60 +63,114 @@ func WithSeed(seed uint64) Option {
 // return the same for the same string, in every process that shall agree on the
 // mapping, must spread over all 64 bits, must be safe for concurrent use, must not
 // keep its argument and must not call the structure it serves. A nil function is
-// ErrNilHash.
+// ErrInvalidOption.
 func WithHash(hash func(key string) uint64) Option {
-	return option(func(c *config) { c.hash, c.hashGiven = hash, true })
+	return option(func(c *config) { c.Hash, c.hashGiven = hash, true })
 }
 
 // WithLoadFactor sets how many leases Acquire lets a backend have: c times its fair
 // share of those in flight, rounded up; Acquire has the formula. The default is
 // DefaultLoadFactor. Closer to 1 loads are more even, and more keys are away from
-// their backend. 1 and below, infinity and NaN are ErrInvalidLoadFactor. It can be
+// their backend. 1 and below, infinity and NaN are ErrInvalidOption. It can be
 // changed later with SetLoadFactor.
 func WithLoadFactor(c float64) Option {
-	return option(func(o *config) { o.loadFactor = c })
+	return option(func(o *config) { o.LoadFactor = c })
+}
+
+// A Config has the options of a structure as they are now: those that were given, and
+// the defaults of the others. What only the other structure has is 0.
+//
+// A Config is itself an Option, which sets all that is not 0 or nil in it. So
+//
+//	chash.NewRing(ring.Backends(), ring.Config(), chash.WithSeed(7))
+//
+// makes a ring like the first, with another seed. A Config may be copied.
+type Config struct {
+	TableSize  int                     // of a Maglev: see WithTableSize
+	Replicas   int                     // of a Ring: see WithReplicas
+	Seed       uint64                  // see WithSeed
+	Hash       func(key string) uint64 // nil without WithHash
+	LoadFactor float64                 // see WithLoadFactor and SetLoadFactor
+}
+
+// Config returns the options of the structure.
+func (c *core[T, L]) Config() Config {
+	options := c.current.Load().layout.config()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	options.LoadFactor = c.loadFactor
+	return options
+}
+
+// set sets what is not zero.
+func (from Config) set(c *config) {
+	override(&c.TableSize, from.TableSize)
+	override(&c.Replicas, from.Replicas)
+	override(&c.Seed, from.Seed)
+	override(&c.LoadFactor, from.LoadFactor)
+	if from.Hash != nil {
+		c.Hash, c.hashGiven = from.Hash, true
+	}
+}
+
+func override[V comparable](option *V, value V) {
+	var zero V
+	if value != zero {
+		*option = value
+	}
 }
 
 // config is what the options of both structures set.
 type config struct {
-	tableSize int
-	replicas  int
-	seed      uint64
-	hash      func(key string) uint64
+	Config
 	hashGiven bool
 	blind     uint64 // in tests: bits of SHA-256 positions to clear, so that ties occur
-
-	loadFactor float64
 }
 
 func maglevConfig(opts []MaglevOption) (config, error) {
-	c := config{tableSize: DefaultTableSize, loadFactor: DefaultLoadFactor}
+	c := config{Config: Config{TableSize: DefaultTableSize, LoadFactor: DefaultLoadFactor}}
 	for _, o := range opts {
 		if o != nil {
 			o.setMaglev(&c)
 		}
 	}
-	return c, c.validate()
+	c.Replicas = 0
+	if err := c.validate(); err != nil {
+		return c, err
+	}
+	return c, validateTableSize(c.TableSize)
 }
 
 func ringConfig(opts []RingOption) (config, error) {
-	c := config{replicas: DefaultReplicas, loadFactor: DefaultLoadFactor}
+	c := config{Config: Config{Replicas: DefaultReplicas, LoadFactor: DefaultLoadFactor}}
 	for _, o := range opts {
 		if o != nil {
 			o.setRing(&c)
 		}
 	}
-	return c, c.validate()
+	c.TableSize = 0
+	if err := c.validate(); err != nil {
+		return c, err
+	}
+	if c.Replicas < 1 {
+		return c, invalidOption("%d replicas, the least is 1", c.Replicas)
+	}
+	return c, nil
 }
 
+// validate checks what both structures have.
 func (c *config) validate() error {
-	if c.hashGiven && c.hash == nil {
-		return ErrNilHash
+	if c.hashGiven && c.Hash == nil {
+		return invalidOption("hash function is nil")
 	}
-	if c.hashGiven && c.seed != 0 {
-		return ErrSeedAndHash
+	if c.hashGiven && c.Seed != 0 {
+		return invalidOption("seed %d and a hash function exclude each other", c.Seed)
 	}
-	return validateLoadFactor(c.loadFactor)
+	return validateLoadFactor(c.LoadFactor)
+}
+
+func invalidOption(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalidOption, fmt.Sprintf(format, args...))
 }
 
 type (
@@ -111,3 +183,5 @@ func (o maglevOption) setMaglev(c *config) { o(c) }
 func (o ringOption) setRing(c *config)     { o(c) }
 func (o option) setMaglev(c *config)       { o(c) }
 func (o option) setRing(c *config)         { o(c) }
+func (from Config) setMaglev(c *config)    { from.set(c) }
+func (from Config) setRing(c *config)      { from.set(c) }

@@ -2,7 +2,6 @@ package chash
 
 import (
 	"encoding/binary"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -34,22 +33,18 @@ type Ring[T any] struct {
 }
 
 // NewRing returns a ring of those backends, which may be none. The errors are
-// those of Add, ErrInvalidReplicas, ErrNilHash, ErrSeedAndHash and
-// ErrInvalidLoadFactor.
+// those of Add and ErrInvalidOption.
 func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error) {
 	c, err := ringConfig(opts)
 	if err != nil {
 		return nil, err
 	}
-	if c.replicas < 1 {
-		return nil, fmt.Errorf("%w: %d", ErrInvalidReplicas, c.replicas)
-	}
 	r := new(Ring[T])
-	r.loadFactor = c.loadFactor
+	r.loadFactor = c.LoadFactor
 	options := &ring{
-		replicas: uint64(c.replicas),
-		hash:     newHasher(c.hash, 0),
-		digests:  digester{seed: c.seed, mask: ^c.blind},
+		replicas: uint64(c.Replicas),
+		hash:     newHasher(c.Hash, 0),
+		digests:  digester{seed: c.Seed, mask: ^c.blind},
 	}
 	if err := r.init(options.empty(1), backends); err != nil {
 		return nil, err
@@ -132,8 +127,8 @@ func (r *ring) walkFrom(point uint32) walk {
 	return walk{then: point}
 }
 
-func (r *ring) config() config {
-	return config{replicas: int(r.replicas), seed: r.digests.seed, hash: r.hash.fn}
+func (r *ring) config() Config {
+	return Config{Replicas: int(r.replicas), Seed: r.digests.seed, Hash: r.hash.fn}
 }
 
 func (r *ring) array() *owners { return &r.owners }

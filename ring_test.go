@@ -330,7 +330,7 @@ func TestNewRing_BadReplicas(t *testing.T) {
 			for _, backends := range [][]chash.Backend[string]{nil, chash.Named("a")} {
 				s, err := newRing(backends, chash.WithReplicas(replicas))
 				call := fmt.Sprintf("NewRing(%d backends, WithReplicas(%d))", len(backends), replicas)
-				checkError(t, call, err, chash.ErrInvalidReplicas)
+				checkError(t, call, err, chash.ErrInvalidOption)
 				checkNumbers(t, call, err, int64(replicas))
 				if s != nil {
 					t.Errorf("%s = %v with an error, want nil", call, s)
@@ -622,7 +622,7 @@ func TestRing_HashIsUsedThroughout(t *testing.T) {
 func TestRing_CandidatesDoesNotAllocate(t *testing.T) {
 	for _, c := range allocationCases() {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := chash.NewRing(c.backends, optionsAs[chash.RingOption](c.opts)...)
+			r, err := chash.NewRing(c.backends, chash.Options(c.opts...))
 			require.NoError(t, err)
 			for _, key := range allocationKeys {
 				if got := testing.AllocsPerRun(20, func() {

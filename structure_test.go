@@ -75,18 +75,9 @@ var structures = []struct {
 	make func(backends []chash.Backend[string], opts ...chash.Option) (structure, error)
 }{
 	{"maglev", func(backends []chash.Backend[string], opts ...chash.Option) (structure, error) {
-		return newMaglev(backends, optionsAs[chash.MaglevOption](opts)...)
+		return newMaglev(backends, chash.Options(opts...))
 	}},
 	{"ring", func(backends []chash.Backend[string], opts ...chash.Option) (structure, error) {
-		return newRing(backends, optionsAs[chash.RingOption](opts)...)
+		return newRing(backends, chash.Options(opts...))
 	}},
-}
-
-// optionsAs turns options that fit both structures into those of one.
-func optionsAs[O any](opts []chash.Option) []O {
-	as := make([]O, len(opts))
-	for i, opt := range opts {
-		as[i], _ = opt.(O) // a nil option stays nil
-	}
-	return as
 }

@@ -53,9 +53,9 @@ func (w *twin) build(backends []chash.Backend[string]) (structure, error) {
 		opts = append(opts, chash.WithHash(w.hash))
 	}
 	if w.ring {
-		return newRing(backends, append(optionsAs[chash.RingOption](opts), chash.WithReplicas(w.size), chash.WithBlindDigests(w.blind))...)
+		return newRing(backends, chash.Options(opts...), chash.WithReplicas(w.size), chash.WithBlindDigests(w.blind))
 	}
-	return newMaglev(backends, append(optionsAs[chash.MaglevOption](opts), chash.WithTableSize(w.size))...)
+	return newMaglev(backends, chash.Options(opts...), chash.WithTableSize(w.size))
 }
 
 // clone is an independent copy.

@@ -10,7 +10,7 @@ import (
 	"github.com/chash-go/chash"
 )
 
-func TestTableSize(t *testing.T) {
+func TestTableSizeFor(t *testing.T) {
 	tests := []struct{ backends, want int }{
 		{math.MinInt, 65537},
 		{math.MinInt/2 + 1000, 65537}, // a hundred times that wraps to 100,000
@@ -27,16 +27,16 @@ func TestTableSize(t *testing.T) {
 		{math.MaxInt, chash.MaxTableSize},
 	}
 	for _, test := range tests {
-		if got := chash.TableSize(test.backends); got != test.want {
-			t.Errorf("TableSize(%d) = %d, want %d", test.backends, got, test.want)
+		if got := chash.TableSizeFor(test.backends); got != test.want {
+			t.Errorf("TableSizeFor(%d) = %d, want %d", test.backends, got, test.want)
 		}
 	}
 }
 
-func TestTableSize_IsTheSmallestPrime(t *testing.T) {
+func TestTableSizeFor_IsTheSmallestPrime(t *testing.T) {
 	for _, n := range []int{1, 600, 655, 656, 657, 700, 999, 1234, 5000, 77_777, 1_000_000, 21_474_835} {
 		least := max(65537, 100*n)
-		got := chash.TableSize(n)
+		got := chash.TableSizeFor(n)
 		require.GreaterOrEqual(t, got, least)
 		require.LessOrEqual(t, got, chash.MaxTableSize)
 		require.True(t, big.NewInt(int64(got)).ProbablyPrime(0), "%d", got)
@@ -47,9 +47,9 @@ func TestTableSize_IsTheSmallestPrime(t *testing.T) {
 }
 
 // The shares of as many backends as asked for are within 1 % of each other.
-func TestTableSize_Shares(t *testing.T) {
+func TestTableSizeFor_Shares(t *testing.T) {
 	for _, n := range []int{10, 655, 1500} {
-		m, err := chash.NewMaglev(numbered("b", n), chash.WithTableSize(chash.TableSize(n)))
+		m, err := chash.NewMaglev(numbered("b", n), chash.WithTableSize(chash.TableSizeFor(n)))
 		require.NoError(t, err)
 		stats := m.Stats()
 		require.LessOrEqual(t, stats.MaxShareRatio-stats.MinShareRatio, 0.0101, "%d backends", n)

@@ -1,0 +1,65 @@
+package chash
+
+import "fmt"
+
+// slotsPerBackend keep the shares of equal backends within about 1 % of each
+// other.
+const slotsPerBackend = 100
+
+// TableSizeFor returns a size for WithTableSize that suits a number of backends of
+// equal weight: the smallest prime that gives each at least 100 slots, and no less
+// than DefaultTableSize. It is MaxTableSize for more than MaxTableSize/100
+// backends, which then have fewer slots each. A table does not grow with its
+// backends, so ask for the most that there will ever be. For weights that differ,
+// ask for their sum divided by the smallest.
+func TableSizeFor(backends int) int {
+	if backends > MaxTableSize/slotsPerBackend {
+		return MaxTableSize
+	}
+	return primeFrom(max(slotsPerBackend*max(backends, 0), DefaultTableSize))
+}
+
+// primeFrom returns the smallest prime that is at least n, which is at most
+// MaxTableSize, itself a prime.
+func primeFrom(n int) int {
+	n = max(n, 2)
+	for !isPrime(n) {
+		n++
+	}
+	return n
+}
+
+// isPrime reports whether n is a prime, by trial division: at most 46,340 steps
+// for n up to MaxTableSize.
+func isPrime(n int) bool {
+	if n < 4 {
+		return n == 2 || n == 3
+	}
+	if n%2 == 0 {
+		return false
+	}
+	for d := 3; d <= n/d; d += 2 {
+		if n%d == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func validateTableSize(m int) error {
+	if m > MaxTableSize {
+		return invalidOption("table size %d, the limit is %d", m, MaxTableSize)
+	}
+	if isPrime(m) {
+		return nil
+	}
+	above := primeFrom(m)
+	if m < 2 {
+		return fmt.Errorf("%w: %d, the smallest prime is %d", ErrTableSizeNotPrime, m, above)
+	}
+	below := m
+	for !isPrime(below) {
+		below--
+	}
+	return fmt.Errorf("%w: %d, the nearest primes are %d and %d", ErrTableSizeNotPrime, m, below, above)
+}
