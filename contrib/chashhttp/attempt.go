@@ -2,114 +2,165 @@ package chashhttp
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/http/httputil"
 	"net/url"
 	"sync/atomic"
+	"time"
 )
 
-// attempt sends the request to one backend and takes in what that says of its
-// health. If it failed, again reports whether it is safe to send the request to
-// another, and an answer that counts as a failure comes with that too.
-func (t *Transport) attempt(req *http.Request, body *body, backend *url.URL) (resp *http.Response, again bool, err error) {
+// An attempt is one sending of a request to one backend.
+type attempt struct {
+	t       *Transport
+	req     *http.Request // the caller's
+	out     *http.Request // what the backend gets
+	body    *body
+	backend *url.URL
+	key     string // of the request, empty without one
+	cancel  context.CancelCauseFunc
+	end     atomic.Pointer[error] // why it was cut, or &settled: whoever is first decides
+
+	connection connection
+	watch      watch
+	answer     answer // once there is one
+}
+
+// settled is the end of an attempt that cannot be cut any more.
+var settled error
+
+// An outcome is what came of an attempt.
+type outcome struct {
+	resp *http.Response // nil with an error
+	err  error
+
+	failed bool // the backend's doing, and not its user's or nobody's
+	again  bool // it is safe to send the request once more
+	unsent bool // nothing was sent
+	unused bool // all that it met was a connection which the backend had closed
+	late   bool // the caller's time was over before the backend said anything
+}
+
+// impatience is how long a backend must have been silent before a deadline of the
+// caller's is evidence against it.
+const impatience = 10 * time.Millisecond
+
+// send sends the request to one backend. Without a next attempt it takes no connection
+// that the backend might be about to close.
+func (t *Transport) send(req *http.Request, body *body, backend *url.URL, last bool) (a *attempt, o outcome) {
+	a = &attempt{t: t, req: req, body: body, backend: backend}
 	if !reachable(backend) {
-		t.health.failed(backend, ErrNoAddress)
-		return nil, true, ErrNoAddress
+		a.watch.began = time.Now()
+		return a, outcome{err: ErrNoAddress, failed: true, again: true, unsent: true}
 	}
-	var connection connection
-	out := outgoing(connection.trace(req.Context()), req, backend)
+	a.connection.plainHTTP2 = &t.pools.plainHTTP2
+	ctx, cancel := context.WithCancelCause(req.Context())
+	a.cancel = cancel
+	a.out = outgoing(httptrace.WithClientTrace(ctx, a.connection.hooks(a.cut, a.watch.sign)), req, backend)
 	trailers := validHeader(req.Trailer) // as long as nobody reads the body, which may fill them in
-	body.lend(out)
-	resp, err = t.base.RoundTrip(out)
+	body.lend(a.out, &a.watch)
+	base := t.pools.choose(a.out, last || !idempotent(req) || !body.repeatable())
+	a.watch.start(t.attemptTimeout, a.poll, func() { a.cut(ErrAttemptTimeout) })
+	resp, err := base.RoundTrip(a.out)
+	a.watch.stop()
+	if err == nil {
+		resp, err = a.take(resp)
+	}
+	if err != nil {
+		return a, a.judge(err, trailers)
+	}
+	t.pools.learn(a.out, resp)
+	return a, a.grade(resp)
+}
+
+// cut ends an attempt that has no answer yet, for a reason.
+func (a *attempt) cut(reason error) {
+	if a.end.CompareAndSwap(nil, &reason) {
+		a.cancel(reason)
+	}
+}
+
+// settle has no cut come any more, and returns the reason of one that was before.
+func (a *attempt) settle() error {
+	a.end.CompareAndSwap(nil, &settled)
+	return *a.end.Load()
+}
+
+// poll ends an attempt that waits for a backend which was marked meanwhile, if another
+// may be asked in its place.
+func (a *attempt) poll() {
+	if a.safe() && a.t.health.unhealthy(a.backend) {
+		a.cut(ErrMarked)
+	}
+}
+
+// take returns the answer, unless the attempt was cut or it is none.
+func (a *attempt) take(resp *http.Response) (*http.Response, error) {
+	if cause := a.settle(); cause != nil {
+		discard(resp)
+		return nil, cause
+	}
+	if resp.StatusCode < 100 {
+		discard(resp)
+		return nil, fmt.Errorf("%w: %03d", ErrInvalidStatus, resp.StatusCode)
+	}
+	return resp, nil
+}
+
+// grade returns the outcome of an attempt that was answered.
+func (a *attempt) grade(resp *http.Response) outcome {
+	if !a.t.failing(resp.StatusCode) {
+		return outcome{resp: resp}
+	}
+	return outcome{resp: resp, err: statusError(resp.StatusCode), failed: true, again: a.safe()}
+}
+
+// judge returns the outcome of an attempt that was not.
+func (a *attempt) judge(err error, trailers bool) outcome {
+	c := &a.connection
+	cause := a.settle()
+	if cause != nil {
+		err = cause
+	}
+	o := outcome{err: err, unsent: c.never() && a.body.unread()}
 	switch {
-	case err == nil && !t.failing(resp.StatusCode):
-		t.health.passed(backend)
-		return resp, false, nil
-	case err == nil:
-		t.health.failed(backend, statusError(resp.StatusCode))
-	case body.broken():
-		return nil, false, fmt.Errorf("%w: %w", ErrRequestBody, err)
-	case canceled(req), !trailers, !sendable(out), connection.refused(out, err):
-		return nil, false, err
-	default:
-		t.health.failed(backend, err)
+	case a.body.broken():
+		o.err = fmt.Errorf("%w: %w", ErrRequestBody, err)
+		return o
+	case cause == nil && gaveUp(a.req):
+		o.late = expired(a.req) && !c.spoke.Load() && a.watch.silence() >= impatience
+		return o
+	case c.closed.Load():
+		o.unsent = a.body.unread()
+		o.unused = o.unsent || a.body.repeatable()
+		return o
+	case cause == ErrMarked:
+		o.again = true
+		return o
+	case !trailers, !sendable(a.out):
+		return o
+	case c.refused(a.out, err):
+		if len(a.out.Header["Upgrade"]) > 0 {
+			o.err = fmt.Errorf("%w: %w", ErrUpgrade, err)
+		}
+		return o
 	}
-	unsent := connection.never() && body.unread()
-	return resp, unsent || idempotent(req) && body.repeatable(), err
+	// That Base would have repeated it says that it may be.
+	o.again = a.safe() || c.repeated.Load() && a.body.repeatable()
+	o.failed = true
+	if c.stale() && cause != ErrAttemptTimeout && !errors.Is(err, ErrInvalidStatus) {
+		o.failed = false
+		o.err = fmt.Errorf("%w: %w", ErrConnectionClosed, err)
+	}
+	return o
 }
 
-// reachable reports whether a backend's URL says where it is.
-func reachable(backend *url.URL) bool { return backend != nil && backend.Host != "" }
-
-// outgoing returns a copy of the request that is addressed to the backend.
-func outgoing(ctx context.Context, req *http.Request, backend *url.URL) *http.Request {
-	out := req.Clone(ctx)
-	// A body may fill in the trailers while it is read, and does so in this map.
-	out.Trailer = req.Trailer
-	if out.Header == nil {
-		out.Header = make(http.Header)
-	}
-	host := req.Host
-	// Of a request that was made here, this is only the default for the URL that is
-	// replaced. One that a server has read has a RequestURI, and a Host of its own
-	// although its client may have put the same into the URL.
-	if host == req.URL.Host && req.RequestURI == "" {
-		host = ""
-	}
-	(&httputil.ProxyRequest{In: req, Out: out}).SetURL(backend)
-	out.Host = host
-	out.URL.User = nil // an http.Client has made a header of it
-	if backend.User != nil && out.Header.Get("Authorization") == "" {
-		password, _ := backend.User.Password()
-		out.SetBasicAuth(backend.User.Username(), password)
-	}
-	return out
-}
-
-// A connection is what is known of how an attempt got one.
-type connection struct {
-	asked  atomic.Bool
-	had    atomic.Bool
-	unused atomic.Bool // the last one: no header was written to it
-	http2  atomic.Bool // the last one, if it negotiated that by TLS
-}
-
-// trace returns a context that makes net/http tell of the connection.
-func (c *connection) trace(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GetConn: func(string) {
-			c.asked.Store(true)
-			c.unused.Store(false) // net/http asks again where the one that it had was of no use
-		},
-		GotConn: func(got httptrace.GotConnInfo) {
-			c.had.Store(true)
-			c.unused.Store(true)
-			secure, ok := got.Conn.(interface{ ConnectionState() tls.ConnectionState })
-			c.http2.Store(ok && secure.ConnectionState().NegotiatedProtocol == "h2")
-		},
-		WroteHeaders: func() { c.unused.Store(false) },
-	})
-}
-
-// never reports whether it is certain that there was no connection, so that nothing
-// was sent: a transport that tells nothing may have had one.
-func (c *connection) never() bool { return c.asked.Load() && !c.had.Load() }
-
-// refused reports whether net/http had a connection and would not write the request to
-// it. Over HTTP/2 it does not write an Upgrade, nor a header that is longer than the
-// backend says that it takes; both are the doing of whoever sent the request. Over
-// HTTP/1 all that ends an attempt there is a connection that the backend has closed; an
-// Upgrade is the sign of HTTP/2 without TLS, of which a connection does not tell.
-func (c *connection) refused(out *http.Request, err error) bool {
-	if !c.unused.Load() || errors.As(err, new(net.Error)) {
-		return false
-	}
-	return c.http2.Load() || len(out.Header["Upgrade"]) > 0
+// safe reports whether the request may be sent to another backend: whether nothing was
+// sent, or it may have its effect twice and its body can be had again.
+func (a *attempt) safe() bool {
+	return a.connection.never() && a.body.unread() || idempotent(a.req) && a.body.repeatable()
 }
 
 // idempotent reports whether a request may have its effect twice: by its method, as
@@ -125,10 +176,10 @@ func idempotent(req *http.Request) bool {
 	return promised || also
 }
 
-// canceled reports whether the caller has given the request up, which is no fault of
-// the backend's. An http.Client with a Timeout closes Cancel, and perhaps a moment
-// before the deadline of the context.
-func canceled(req *http.Request) bool {
+// gaveUp reports whether the caller does not wait for an answer any more. An
+// http.Client with a Timeout closes Cancel, and perhaps a moment before the deadline of
+// the context.
+func gaveUp(req *http.Request) bool {
 	select {
 	//lint:ignore SA1019 an http.Client sets it
 	case <-req.Cancel:
@@ -138,10 +189,12 @@ func canceled(req *http.Request) bool {
 	}
 }
 
-// A statusError is an answer that counts as a failure.
-type statusError int
-
-// Error implements error.
-func (s statusError) Error() string {
-	return fmt.Sprintf("chashhttp: status %d %s", int(s), http.StatusText(int(s)))
+// expired reports whether the caller gave up since the time was over that it had for
+// the request, and not since it lost interest.
+func expired(req *http.Request) bool {
+	deadline, ok := req.Context().Deadline()
+	return ok && !time.Now().Before(deadline)
 }
+
+// isNetError reports whether an error is one of a connection.
+func isNetError(err error) bool { return errors.As(err, new(net.Error)) }

@@ -69,14 +69,13 @@ func readBody(req *http.Request) ([]byte, error) {
 	return kept.Bytes(), nil
 }
 
-// lend gives the body to an attempt.
-func (b *body) lend(out *http.Request) {
+// lend gives the body to an attempt, and has the watch told of what becomes of it.
+func (b *body) lend(out *http.Request, w *watch) {
 	if b.source == nil {
 		return
 	}
-	b.loan = &loan{source: b.source, length: out.ContentLength}
+	b.loan = &loan{source: b.source, watch: w, length: out.ContentLength}
 	out.Body = b.loan
-	// A transport sends a request again by itself where it knows that to be safe.
 	out.GetBody = b.reopen
 }
 
@@ -133,6 +132,7 @@ const (
 // by one atomic step.
 type loan struct {
 	source io.ReadCloser
+	watch  *watch
 	length int64 // as the request says, not above 0 if it does not
 	passed int64 // of that, through Read
 	state  atomic.Int32
@@ -147,7 +147,10 @@ func (l *loan) Read(p []byte) (int, error) {
 	if !l.state.CompareAndSwap(lent, used) && l.state.Load() != used {
 		return 0, http.ErrBodyReadAfterClose
 	}
+	l.watch.waiting.Add(1)
 	n, err := l.source.Read(p)
+	l.watch.sign()
+	l.watch.waiting.Add(-1)
 	l.passed += int64(n)
 	failed := err != nil && err != io.EOF
 	wrong := l.length > 0 && (l.passed > l.length || err == io.EOF && l.passed < l.length)

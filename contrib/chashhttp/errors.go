@@ -1,8 +1,14 @@
 package chashhttp
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+)
 
-// Errors of NewTransport, which adds the name of what was wrong.
+// Errors of NewTransport, which adds the name of what was wrong. Beside them it
+// returns ErrNoAddress for a backend whose URL is not one.
 var (
 	// ErrNilTable is returned for no table, and for a nil Maglev or Ring.
 	ErrNilTable = errors.New("chashhttp: table is nil")
@@ -15,15 +21,44 @@ var (
 )
 
 // Errors of RoundTrip, beside those of the table, chash.ErrNoBackends and
-// chash.ErrNoHealthyBackends, and those of Options.Base. An http.Client wraps
-// all of them; find them with errors.Is.
+// chash.ErrNoHealthyBackends, and those of Options.Base. What came of an attempt is
+// wrapped in a BackendError, and an http.Client wraps all of them; find them with
+// errors.Is.
 var (
 	// ErrClosed is returned for a request that is sent after Close.
 	ErrClosed = errors.New("chashhttp: transport is closed")
 
-	// ErrNoAddress is returned for a backend whose URL is nil or has no host. It
-	// counts as a failure of that backend.
+	// ErrForeignHost is returned for a request that is not for the backends: for a
+	// host that Options.Hosts does not have.
+	ErrForeignHost = errors.New("chashhttp: request for another host")
+
+	// ErrNoAddress is returned for a backend whose URL is nil or has no scheme or no
+	// host: "localhost:80" is a scheme without a host. It counts as a failure of that
+	// backend.
 	ErrNoAddress = errors.New("chashhttp: backend has no address")
+
+	// ErrAttemptTimeout is returned where a backend gave no sign for as long as
+	// Options.AttemptTimeout. Like the errors of time limits of net/http it is a
+	// net.Error whose Timeout is true.
+	ErrAttemptTimeout error = timeoutError{}
+
+	// ErrConnectionClosed is returned where a backend closed a connection on which it
+	// had answered before, just as a request went out, and the request could not be
+	// repeated. It is no failure of the backend.
+	ErrConnectionClosed = errors.New("chashhttp: backend closed an idle connection as the request went out")
+
+	// ErrMarked is returned where a request waited for an answer of a backend that was
+	// marked Unhealthy meanwhile, and no other could be asked.
+	ErrMarked = errors.New("chashhttp: backend was marked unhealthy while the request waited")
+
+	// ErrInvalidStatus is returned for an answer whose status no server may send on,
+	// since it is below 100. It is a failure of the backend.
+	ErrInvalidStatus = errors.New("chashhttp: invalid status of an answer")
+
+	// ErrUpgrade is returned for a request to upgrade, to WebSocket say, where
+	// Options.Base speaks HTTP/2 to the backend, over which net/http upgrades nothing.
+	// Give such backends a Base that speaks HTTP/1.
+	ErrUpgrade = errors.New("chashhttp: no upgrade over HTTP/2")
 
 	// ErrRequestBody is returned where the body of a request cannot be read to its
 	// end, as when the client of a proxy goes away, or is not as long as its
@@ -35,3 +70,45 @@ var (
 	// A client of a proxy sends one with GET http:path, for example.
 	ErrInvalidURL = errors.New("chashhttp: invalid URL of the request")
 )
+
+// errRepeated ends an attempt that Options.Base was about to send a second time.
+var errRepeated = errors.New("chashhttp: connection was lost before an answer")
+
+// A BackendError is what came of an attempt at a backend.
+type BackendError struct {
+	Name string   // of the backend, empty if it has gone meanwhile
+	URL  *url.URL // its Value, perhaps nil
+	Err  error
+}
+
+// Error implements error. It leaves out the password of the URL.
+func (e *BackendError) Error() string {
+	where := "nil"
+	if e.URL != nil {
+		where = e.URL.Redacted()
+	}
+	return fmt.Sprintf("backend %q at %s: %v", e.Name, where, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *BackendError) Unwrap() error { return e.Err }
+
+// A timeoutError is that of Options.AttemptTimeout.
+type timeoutError struct{}
+
+// Error implements error.
+func (timeoutError) Error() string { return "chashhttp: no sign of the backend within AttemptTimeout" }
+
+// Timeout implements net.Error.
+func (timeoutError) Timeout() bool { return true }
+
+// Temporary implements net.Error.
+func (timeoutError) Temporary() bool { return true }
+
+// A statusError is an answer that counts as a failure.
+type statusError int
+
+// Error implements error.
+func (s statusError) Error() string {
+	return fmt.Sprintf("chashhttp: status %d %s", int(s), http.StatusText(int(s)))
+}

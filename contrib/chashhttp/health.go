@@ -2,8 +2,9 @@ package chashhttp
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
 	"net/url"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,194 +15,219 @@ import (
 // probe passes. All changes go from Healthy to Unhealthy and back by
 // CompareAndSwapState, so that a state which somebody else has set stays.
 type health struct {
-	table     Table
-	threshold int
-	onChange  func(Change)
-	prober    *prober // nil if somebody else brings backends back
-	streaks   streaks
+	tables     tables
+	names      *names
+	records    *records
+	maxEjected float64
+	onChange   func(Change)
+	prober     *prober // nil if somebody else brings backends back
+	all        bool    // all backends are probed
 
 	ctx    context.Context // of probes, until close
 	cancel context.CancelFunc
-	rounds sync.WaitGroup // the goroutine that probes, if there is one
+	rounds sync.WaitGroup // the goroutine that probes, if there is one, and its probes
 
 	mu      sync.Mutex
-	marked  map[string]bool // names of the backends to bring back
-	probing bool            // there is a goroutine that probes
+	marked  map[place]*mark
+	checks  map[place]*check // with all, of every backend
+	probing bool             // there is a goroutine that probes
 	closed  bool
+	denied  time.Time // no failure of a request marks a backend before that
 }
 
-func newHealth(table Table, opts Options) *health {
+// A mark is what is known of a backend that the Transport has marked.
+type mark struct {
+	server address // where it failed
+	since  time.Time
+	until  time.Time // it is left alone
+	passed int       // probes in a row
+	busy   bool      // it is being probed
+}
+
+func newHealth(tables tables, opts Options) *health {
 	h := &health{
-		table:     table,
-		threshold: opts.FailureThreshold,
-		onChange:  opts.OnChange,
-		marked:    make(map[string]bool),
+		tables: tables,
+		names:  &names{tables: tables},
+		records: newRecords(rules{
+			threshold:  opts.FailureThreshold,
+			ratio:      opts.FailureRatio,
+			out:        opts.EjectionTime,
+			maxOut:     opts.MaxEjectionTime,
+			returnTime: opts.ReturnTime,
+		}),
+		maxEjected: opts.MaxEjected,
+		onChange:   opts.OnChange,
+		marked:     make(map[place]*mark),
+		checks:     make(map[place]*check),
+		all:        opts.ProbeAll,
 	}
 	if !opts.NoProbe {
 		h.prober = newProber(opts)
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
+	if h.all {
+		h.mu.Lock()
+		h.wake()
+		h.mu.Unlock()
+	}
 	return h
 }
 
 // passed takes in that a backend has answered a request.
-func (h *health) passed(backend *url.URL) { h.streaks.end(backend) }
+func (h *health) passed(backend *url.URL) { h.records.pass(backend) }
 
-// failed takes in that it has not.
-func (h *health) failed(backend *url.URL, err error) {
-	server := address(backend)
-	length := h.streaks.add(server)
-	switch {
-	case length >= h.threshold:
+// failed takes in that it has not answered one of which an attempt began then. It is
+// early if that was so since the caller's time was over.
+func (h *health) failed(backend *url.URL, err error, began time.Time, early bool) {
+	server := addressOf(backend)
+	mark, out := h.records.fail(server, began, early)
+	if out && h.recheck(server) {
+		mark, _ = h.records.fail(server, began, early)
+	}
+	if mark {
 		h.mark(server, err)
-	case length == 1: // seldom enough to see whether others have gone
-		h.streaks.retain(servers(h.table.Backends()))
 	}
 }
 
-func servers(backends []chash.Backend[*url.URL]) map[url.URL]bool {
-	servers := make(map[url.URL]bool, len(backends))
-	for _, b := range backends {
-		servers[address(b.Value)] = true
-	}
-	return servers
-}
-
-// mark marks the backends at that server Unhealthy, unless no other would be left:
-// a request is better sent where it may fail than nowhere.
-func (h *health) mark(server url.URL, err error) {
+// mark marks the backends at that server Unhealthy, unless too many would be.
+func (h *health) mark(server address, err error) {
 	for _, c := range h.swap(server) {
 		c.Err = err
 		h.report(c)
 	}
 }
 
-func (h *health) swap(server url.URL) []Change {
+func (h *health) swap(server address) []Change {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	backends := h.table.Backends()
-	if h.closed || !others(backends, server) {
+	if now := time.Now(); h.closed || now.Before(h.denied) {
 		return nil
 	}
-	h.streaks.end(&server)
+	members := h.tables.members()
+	if !h.mayEject(members, server) {
+		h.denied = time.Now().Add(pause(len(members)))
+		return nil
+	}
 	var changes []Change
-	for _, b := range backends {
-		if address(b.Value) != server {
-			continue
-		}
-		// Its value may be another by now. Then a probe of that brings it back.
-		if swapped, _ := h.table.CompareAndSwapState(b.Name, chash.Healthy, chash.Unhealthy); swapped {
-			changes = append(changes, Change{Name: b.Name, URL: b.Value, State: chash.Unhealthy})
-			h.await(b.Name)
+	for _, m := range members {
+		if m.address == server {
+			changes = h.eject(changes, m)
 		}
 	}
 	return changes
 }
 
-// others reports whether there is a healthy backend that is not at the server.
-func others(backends []chash.Backend[*url.URL], server url.URL) bool {
-	return slices.ContainsFunc(backends, func(b chash.Backend[*url.URL]) bool {
-		return b.State == chash.Healthy && address(b.Value) != server
-	})
-}
-
-// await has the backend probed from now on. The caller holds h.mu.
-func (h *health) await(name string) {
-	if h.prober == nil {
-		return
-	}
-	h.marked[name] = true
-	if !h.probing {
-		h.probing = true
-		h.rounds.Add(1)
-		go h.probe()
-	}
-}
-
-// probe probes the marked backends at each interval, until there is none or close.
-func (h *health) probe() {
-	defer h.rounds.Done()
-	ticker := time.NewTicker(h.prober.interval)
-	defer ticker.Stop()
-	for h.wanted() {
-		select {
-		case <-h.ctx.Done():
-		case <-ticker.C:
-			h.round()
+// mayEject reports whether the backends at a server may be marked for failures of
+// requests: whether no more than a share of all are, or no other is, and one that is
+// healthy stays. A request is better sent where it may fail than nowhere.
+func (h *health) mayEject(members []member, server address) bool {
+	out, here, total, others := 0, 0, 0, false
+	for _, m := range members {
+		if m.State == chash.Draining {
+			continue
+		}
+		total++
+		switch {
+		case m.address == server:
+			here++
+		case m.State == chash.Healthy:
+			others = true
+		case h.marked[m.place] != nil:
+			out++
 		}
 	}
+	limit := int(math.Ceil(h.maxEjected*float64(total) - 1e-9)) // a product may be a hair too large
+	return others && (out == 0 || out+here <= limit)
 }
 
-// wanted reports whether there is something to probe and, if not, notes that nobody
-// does any more.
-func (h *health) wanted() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.probing = len(h.marked) > 0 && !h.closed
-	return h.probing
+// eject marks one backend. The caller holds h.mu.
+func (h *health) eject(changes []Change, m member) []Change {
+	// Its value may be another by now. Then a probe of that brings it back.
+	swapped, _ := h.tables[m.tier].CompareAndSwapState(m.place.name, chash.Healthy, chash.Unhealthy)
+	if !swapped {
+		return changes
+	}
+	now := time.Now()
+	wait := h.records.eject(m.address, rand.Float64())
+	h.marked[m.place] = &mark{server: m.address, since: now, until: now.Add(wait)}
+	h.wake()
+	return append(changes, Change{Name: m.place.name, URL: m.Value, State: chash.Unhealthy, For: wait})
 }
 
-// round probes every marked backend once, all at the same time.
-func (h *health) round() {
-	var probes sync.WaitGroup
-	for _, name := range h.names() {
-		probes.Add(1)
-		go func() {
-			defer probes.Done()
-			h.check(name)
-		}()
+// unhealthy reports whether all backends at a backend's address are said to be
+// Unhealthy, by whomever.
+func (h *health) unhealthy(backend *url.URL) bool {
+	places := h.names.at(addressOf(backend))
+	for _, at := range places {
+		if b, _ := h.tables.backend(at); b.State != chash.Unhealthy {
+			return false
+		}
 	}
-	probes.Wait()
-}
-
-func (h *health) names() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	names := make([]string, 0, len(h.marked))
-	for name := range h.marked {
-		names = append(names, name)
-	}
-	return names
-}
-
-// check probes a backend where it is by now, which need not be where it failed, and
-// brings it back if it passes.
-func (h *health) check(name string) {
-	b, waits := h.look(name)
-	if !waits || !h.prober.passes(h.ctx, b.Value) {
-		return
-	}
-	// One that has moved meanwhile waits for a probe of where it is now.
-	now, waits := h.look(name)
-	if !waits || address(now.Value) != address(b.Value) || !h.restore(name) {
-		return
-	}
-	h.streaks.end(b.Value)
-	h.report(Change{Name: name, URL: b.Value, State: chash.Healthy})
+	return len(places) > 0
 }
 
 // look returns a marked backend and reports whether it waits to be brought back. One
-// that is gone, or whose state somebody else has set, does not any more.
-func (h *health) look(name string) (b chash.Backend[*url.URL], waits bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	b, found := h.table.Backend(name)
+// that is gone, or whose state somebody else has set, does not any more. The caller
+// holds h.mu.
+func (h *health) look(at place) (b chash.Backend[*url.URL], waits bool) {
+	if h.marked[at] == nil {
+		return b, false
+	}
+	b, found := h.tables.backend(at)
 	if !found || b.State != chash.Unhealthy {
-		delete(h.marked, name)
+		h.unmark(at, false)
 		return b, false
 	}
 	return b, true
 }
 
+// unmark forgets a mark. The backend returns gently where a probe has passed; somebody
+// else who has made it Healthy means it. The caller holds h.mu.
+func (h *health) unmark(at place, gently bool) {
+	h.records.restore(h.marked[at].server, gently)
+	delete(h.marked, at)
+}
+
 // restore makes a marked backend Healthy, unless that is not how it was left, and
 // reports whether it did. It is one step with the end of the mark: were the backend
-// marked anew between the two, nobody would look after it.
-func (h *health) restore(name string) bool {
+// marked anew between the two, nobody would look after it. The caller holds h.mu.
+func (h *health) restore(at place) bool {
+	if _, waits := h.look(at); !waits {
+		return false
+	}
+	h.unmark(at, true) // before requests come
+	swapped, _ := h.tables[at.tier].CompareAndSwapState(at.name, chash.Unhealthy, chash.Healthy)
+	return swapped
+}
+
+// recheck forgets the marks at a server which somebody else has undone, and reports
+// whether none is left.
+func (h *health) recheck(server address) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.marked, name)
-	swapped, _ := h.table.CompareAndSwapState(name, chash.Unhealthy, chash.Healthy)
-	return swapped
+	left := false
+	for _, at := range h.names.at(server) {
+		_, waits := h.look(at)
+		left = left || waits
+	}
+	return !left
+}
+
+// last returns the marked backend that has been out for the longest, and accept takes.
+func (h *health) last(accept func(*url.URL) bool) (*url.URL, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var found *url.URL
+	var since time.Time
+	for at, m := range h.marked {
+		if found != nil && !m.since.Before(since) {
+			continue
+		}
+		if b, waits := h.look(at); waits && accept(b.Value) {
+			found, since = b.Value, m.since
+		}
+	}
+	return found, found != nil
 }
 
 func (h *health) report(c Change) {
@@ -217,10 +243,23 @@ func (h *health) close() {
 	h.mu.Unlock()
 	h.cancel()
 	h.rounds.Wait()
-	for _, name := range h.names() {
-		b, _ := h.table.Backend(name)
-		if h.restore(name) {
-			h.report(Change{Name: name, URL: b.Value, State: chash.Healthy})
+	if h.prober == nil {
+		return
+	}
+	for _, c := range h.release() {
+		h.report(c)
+	}
+}
+
+// release gives the marked backends back.
+func (h *health) release() (changes []Change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for at := range h.marked {
+		b, _ := h.tables.backend(at)
+		if h.restore(at) {
+			changes = append(changes, Change{Name: at.name, URL: b.Value, State: chash.Healthy})
 		}
 	}
+	return changes
 }

@@ -2,6 +2,7 @@ package chashhttp
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,6 +15,7 @@ type prober struct {
 	pass     func(status int) bool
 	interval time.Duration
 	timeout  time.Duration
+	down, up int // results in a row that mark a backend, bring it back
 }
 
 func newProber(opts Options) *prober {
@@ -24,22 +26,28 @@ func newProber(opts Options) *prober {
 		pass:     opts.ProbeStatus,
 		interval: opts.ProbeInterval,
 		timeout:  opts.ProbeTimeout,
+		down:     opts.ProbesDown,
+		up:       opts.ProbesUp,
 	}
 }
 
-// passes reports whether a backend passes a probe. It goes the way that all requests
-// go, over the same transport, and finds what the next one of a user would.
-func (p *prober) passes(ctx context.Context, backend *url.URL) bool {
-	if ctx.Err() != nil || !reachable(backend) {
-		return false
+// probe asks a backend and returns why it does not pass, nil if it does. It goes the way
+// that all requests go, over the same transport, and finds what the next one of a user
+// would.
+func (p *prober) probe(ctx context.Context, backend *url.URL) error {
+	if !reachable(backend) {
+		return ErrNoAddress
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	req := &http.Request{Method: http.MethodGet, URL: p.target}
 	resp, err := p.base.RoundTrip(outgoing(ctx, req, backend))
 	if err != nil {
-		return false
+		return fmt.Errorf("probe of %s: %w", p.target, err)
 	}
 	discard(resp)
-	return p.pass(resp.StatusCode)
+	if !p.pass(resp.StatusCode) {
+		return fmt.Errorf("probe of %s: %w", p.target, statusError(resp.StatusCode))
+	}
+	return nil
 }

@@ -208,11 +208,12 @@ func TestRetry_ReadWithoutConnection(t *testing.T) {
 func TestRetry_RefusedAndLost(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, "a", "b", "c", "d")
-	servers[1].url, servers[2].url = nil, &url.URL{Path: "/no-host"}
 	table := newMaglev(t, servers...)
 	key := keyFor(t, table, servers...)
 	servers[0].kill()
 	transport := newTransport(t, table, chashhttp.Options{MaxAttempts: 4})
+	require.NoError(t, table.SetValue("b", nil))
+	require.NoError(t, table.SetValue("c", &url.URL{Path: "/no-host"}))
 	body := &trackedBody{Reader: strings.NewReader("body")}
 	got, err := do(transport, newRequest(t, http.MethodPost, "http://service/", key, body))
 	require.NoError(t, err)
@@ -641,7 +642,7 @@ func TestRetry_Canceled(t *testing.T) {
 		require.ErrorAs(t, err, &timeout)
 		require.True(t, timeout.Timeout())
 		require.Zero(t, servers[1].requests.Load())
-		require.Equal(t, chash.Healthy, state(t, table, "a"))
+		require.Equal(t, chash.Unhealthy, state(t, table, "a"), "it had the time and said nothing")
 	})
 	t.Run("Request.Cancel", func(t *testing.T) {
 		servers, table, transport, arrived := held()

@@ -181,7 +181,7 @@ func TestTransport_BodyClosed(t *testing.T) {
 	t.Parallel()
 	alive, dead := startServer(t, "alive"), startServer(t, "dead")
 	dead.kill()
-	closed := newTransport(t, newMaglev(t, alive), chashhttp.Options{})
+	closed, lost := newTransport(t, newMaglev(t, alive), chashhttp.Options{}), newMaglev(t, alive)
 	require.NoError(t, closed.Close())
 	tests := []struct {
 		name      string
@@ -194,7 +194,7 @@ func TestTransport_BodyClosed(t *testing.T) {
 		{"refused", newTransport(t, newMaglev(t, dead), chashhttp.Options{}), nil, errAny},
 		{"no backend", newTransport(t, newMaglev(t), chashhttp.Options{}), nil, chash.ErrNoBackends},
 		{"no backend, body kept", newTransport(t, newMaglev(t), chashhttp.Options{KeepBody: 100}), nil, chash.ErrNoBackends},
-		{"no address", newTransport(t, newMaglev(t, &server{name: "nil"}), chashhttp.Options{}), nil, chashhttp.ErrNoAddress},
+		{"no address", newTransport(t, lost, chashhttp.Options{}), nil, chashhttp.ErrNoAddress},
 		{"closed", closed, nil, chashhttp.ErrClosed},
 		{"no URL", newTransport(t, newMaglev(t, alive), chashhttp.Options{}), func(r *http.Request) { r.URL = nil }, chashhttp.ErrInvalidURL},
 		{"an opaque URL", newTransport(t, newMaglev(t, alive), chashhttp.Options{}),
@@ -202,6 +202,7 @@ func TestTransport_BodyClosed(t *testing.T) {
 		{"canceled", newTransport(t, newMaglev(t, alive), chashhttp.Options{}),
 			func(r *http.Request) { *r = *r.WithContext(canceledContext()) }, context.Canceled},
 	}
+	require.NoError(t, lost.SetValue("alive", nil))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			body := &trackedBody{Reader: strings.NewReader("body")}
@@ -248,11 +249,14 @@ func TestTransport_NoBackends(t *testing.T) {
 // that fails.
 func TestTransport_NoAddress(t *testing.T) {
 	t.Parallel()
-	for name, u := range map[string]*url.URL{"nil": nil, "no host": {Scheme: "http", Path: "/path"}} {
+	for name, u := range map[string]*url.URL{
+		"nil": nil, "no host": {Scheme: "http", Path: "/path"}, "no scheme": {Host: "a"}, "host:port": {Scheme: "localhost", Opaque: "9999"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, "a")
-			table := newMaglev(t, s, &server{name: "lost", url: u})
+			table := newMaglev(t, s)
 			transport := newTransport(t, table, chashhttp.Options{FailureThreshold: 2, ProbeInterval: 1})
+			require.NoError(t, table.Add(backends(&server{name: "lost", url: u})...))
 			key := keyFor(t, table, &server{url: u}, s)
 			for range 2 {
 				require.Equal(t, chash.Healthy, state(t, table, "lost"))

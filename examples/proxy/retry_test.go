@@ -279,5 +279,5 @@ func TestRequestTimeout(t *testing.T) {
 	defer close(release)
 	require.Equal(t, http.StatusGatewayTimeout, p.get(t, keyWith(t, newTable(t, []string{"a", "b"}), "a")).status)
 	require.Zero(t, backends.named("b").requests.Load())
-	require.Equal(t, "healthy", p.state(t, "a"))
+	require.Equal(t, "unhealthy", p.state(t, "a"), "it had its time and said nothing")
 }

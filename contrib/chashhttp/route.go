@@ -1,0 +1,130 @@
+package chashhttp
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/chash-go/chash"
+)
+
+// A route is the order in which one request meets backends. Each is looked up when it
+// is needed, so that it is healthy by then and not only when the request began.
+//
+// First are the healthy ones in the key's order of preference, then those of
+// Options.Backup. Where they have all failed, or there is none, the ones follow that the
+// Transport has marked, since one of them may be back: better somebody than nobody. Last
+// come, with Options.FailOpen, those that others call Unhealthy.
+type route struct {
+	tables   tables
+	health   *health
+	failOpen bool
+	key      string // empty for a request without one
+	met      []*url.URL
+}
+
+// A hop is one backend of a route.
+type hop struct {
+	backend *url.URL
+	visited *record // that the request leaves, nil if the backend is not returning
+}
+
+// leave ends the visit to a backend that is returning.
+func (h *hop) leave() {
+	if h.visited != nil {
+		h.visited.leave()
+		h.visited = nil
+	}
+}
+
+// next returns the next hop. Backends with one address are one server, which is met
+// once.
+func (r *route) next() (hop, error) {
+	h, err := r.find()
+	if err == nil {
+		r.met = append(r.met, h.backend)
+	}
+	return h, err
+}
+
+func (r *route) find() (hop, error) {
+	first := len(r.met) == 0
+	if first {
+		u, err := r.home()
+		if err == nil {
+			if visited, admitted := r.health.records.admit(u); admitted {
+				return hop{u, visited}, nil
+			}
+		}
+	}
+	if r.key == "" {
+		// An order of the request's own, so that what is meant for a dead backend
+		// is spread over all the others.
+		r.key = strconv.FormatUint(rand.Uint64(), 36)
+	}
+	var none error
+	for _, table := range r.tables {
+		h, err := r.healthy(table)
+		if err == nil {
+			return h, nil
+		}
+		if none == nil {
+			none = err
+		}
+	}
+	if u, found := r.health.last(r.unmet); found {
+		return hop{backend: u}, nil
+	}
+	if u, found := r.open(); found {
+		return hop{backend: u}, nil
+	}
+	return hop{}, none
+}
+
+// home returns where the request goes as long as nothing has failed.
+func (r *route) home() (*url.URL, error) {
+	if r.key == "" {
+		return r.tables[0].Next()
+	}
+	return r.tables[0].Get(r.key)
+}
+
+// healthy returns the first healthy backend of a table that the request has not met,
+// preferably one that is not returning or has room for one more.
+func (r *route) healthy(table Table) (hop, error) {
+	var h hop
+	u, err := table.GetFunc(r.key, func(u *url.URL) (admitted bool) {
+		if r.unmet(u) {
+			h.visited, admitted = r.health.records.admit(u)
+		}
+		return admitted
+	})
+	if err != nil {
+		u, err = table.GetFunc(r.key, r.unmet)
+	}
+	h.backend = u
+	return h, err
+}
+
+// open returns a backend that others call Unhealthy: the key's own first.
+func (r *route) open() (*url.URL, bool) {
+	if !r.failOpen {
+		return nil, false
+	}
+	if own, err := r.tables[0].Owner(r.key); err == nil && r.unmet(own.Value) {
+		return own.Value, true
+	}
+	backends := r.tables[0].Backends()
+	start := rand.IntN(len(backends) + 1)
+	for _, b := range slices.Concat(backends[start:], backends[:start]) {
+		if b.State == chash.Unhealthy && r.unmet(b.Value) {
+			return b.Value, true
+		}
+	}
+	return nil, false
+}
+
+func (r *route) unmet(u *url.URL) bool {
+	return !slices.ContainsFunc(r.met, func(met *url.URL) bool { return addressOf(met) == addressOf(u) })
+}

@@ -1,0 +1,69 @@
+package chashhttp
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pollInterval is how often an attempt that waits looks whether its backend was marked.
+const pollInterval = 250 * time.Millisecond
+
+// A watch ends an attempt that waits for too long. Its one timer is not set anew with
+// each sign of the backend: when it fires it looks how long ago that was.
+type watch struct {
+	limit time.Duration
+	began time.Time
+	mu    sync.Mutex // while timer is being set
+	timer *time.Timer
+
+	last    atomic.Int64 // the last sign: nanoseconds after began
+	waiting atomic.Int32 // reads of the request's body under way
+	over    atomic.Bool  // the attempt has ended
+}
+
+// start begins to watch. While the attempt waits for the backend, poll is called now
+// and then; late is called when it has waited for the limit.
+func (w *watch) start(limit time.Duration, poll, late func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limit, w.began = limit, time.Now()
+	w.timer = time.AfterFunc(min(limit, pollInterval), func() { w.look(poll, late) })
+}
+
+// look is what the timer calls.
+func (w *watch) look(poll, late func()) {
+	if w.over.Load() {
+		return
+	}
+	now := time.Since(w.began)
+	if w.waiting.Load() > 0 { // for the sender of the body, who is not the backend
+		w.last.Store(int64(now))
+	}
+	left := w.limit - (now - time.Duration(w.last.Load()))
+	if left <= 0 {
+		late()
+		return
+	}
+	poll()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Reset(min(left, pollInterval))
+}
+
+// sign notes that the backend has given one.
+func (w *watch) sign() { w.last.Store(int64(time.Since(w.began))) }
+
+// stop ends the watch.
+func (w *watch) stop() {
+	w.over.Store(true)
+	w.timer.Stop()
+}
+
+// silence returns how long the backend has given no sign, 0 while it is not its turn.
+func (w *watch) silence() time.Duration {
+	if w.waiting.Load() > 0 {
+		return 0
+	}
+	return time.Since(w.began) - time.Duration(w.last.Load())
+}
