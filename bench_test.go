@@ -408,3 +408,17 @@ func BenchmarkClone(b *testing.B) {
 		benchKeep(clone)
 	})
 }
+
+func BenchmarkOwner(b *testing.B) {
+	type owner interface {
+		Owner(key string) (chash.Backend[string], error)
+	}
+	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+		var last chash.Backend[string]
+		o := s.(owner)
+		for i := range b.N {
+			last, _ = o.Owner(benchKeys[i&benchKeyMask])
+		}
+		benchKeep(last)
+	})
+}

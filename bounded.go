@@ -122,7 +122,7 @@ func (c *core[T, L]) AcquireNext() (Lease[T], error) {
 // acquire takes a lease from the first placement of a search that has room. The
 // search has not begun.
 func (c *core[T, L]) acquire(q search) (Lease[T], error) {
-	s := c.current.Load()
+	s := c.now()
 	if s.live > 0 && s.quotas == nil {
 		s = c.openLedger()
 	}
@@ -136,7 +136,7 @@ func (c *core[T, L]) acquire(q search) (Lease[T], error) {
 	total := s.quotas.total // the same in every snapshot from now on
 	inFlight := total.n.Add(1)
 	for {
-		p, more := q.next(&s.view)
+		p, more := q.next(&s.view, &s.rotation)
 		if more {
 			var taken bool
 			if taken, more = s.quotas.take(p, inFlight); taken {
@@ -144,7 +144,7 @@ func (c *core[T, L]) acquire(q search) (Lease[T], error) {
 			}
 		}
 		if !more { // of this search, or of this snapshot
-			if s = c.current.Load(); s.live == 0 {
+			if s = c.now(); s.live == 0 {
 				total.n.Add(-1)
 				return Lease[T]{}, s.empty
 			}
@@ -178,17 +178,17 @@ func (s *snapshot[T, L]) begin(q *search) {
 }
 
 // next returns the next placement and whether there was one.
-func (q *search) next(v *view) (placement uint32, found bool) {
+func (q *search) next(v *view, r *rotation) (placement uint32, found bool) {
 	if !q.rotate {
 		return q.walk.next(v)
 	}
 	switch q.met {
 	case 0:
-		q.last = v.turn(q.turn)
+		q.last = r.at(q.turn)
 	case v.live:
 		return none, false
 	default:
-		q.last = v.turns.after(q.last)
+		q.last = r.after(q.last)
 	}
 	q.met++
 	return q.last, true
@@ -202,13 +202,15 @@ func (c *core[T, L]) SetLoadFactor(factor float64) error {
 	if err := validateLoadFactor(factor); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.loadFactor == factor {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	s := c.now()
+	if s.loadFactor == factor {
 		return nil
 	}
-	c.loadFactor = factor
-	c.publish(c.current.Load().copy())
+	next := s.copy()
+	next.loadFactor = factor
+	c.publish(next)
 	return nil
 }
 
@@ -290,45 +292,52 @@ func (c *core[T, L]) openLedger() *snapshot[T, L] {
 	defer c.mu.Unlock()
 	if c.ledger == nil {
 		c.ledger = &ledger{new(tally), map[string]*tally{}}
-		c.publish(c.current.Load().copy())
+		c.publishLocked(c.now().copy())
 	}
-	return c.current.Load()
+	return c.now()
 }
 
-// publish makes s, which is of the roster, what lookups see; with quotas if there
-// is a ledger.
+// publish makes s what everybody sees; with quotas if there is a ledger.
 func (c *core[T, L]) publish(s *snapshot[T, L]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.publishLocked(s)
+}
+
+// publishLocked is publish for who holds mu.
+func (c *core[T, L]) publishLocked(s *snapshot[T, L]) {
 	l := c.ledger
 	if l == nil {
 		c.current.Store(s)
 		return
 	}
 	q := &quotas{
-		at:     make([]quota, len(c.roster.placements)),
-		factor: c.loadFactor,
+		at:     make([]quota, len(s.roster.placements)),
+		factor: s.loadFactor,
 		total:  l.total,
 	}
 	for p := range q.at {
-		q.set(p, c.quota(p))
+		q.set(p, quotaOf(l, s.roster, p))
 	}
 	s.quotas = q
 	c.current.Store(s)
 	// Not before: whoever meets a sealed tally shall find a newer snapshot.
 	for name, t := range l.byName {
-		if _, found := c.roster.index(name); !found && t.n.CompareAndSwap(0, sealed) {
+		if _, found := s.roster.locate(name); !found && t.n.CompareAndSwap(0, sealed) {
 			delete(l.byName, name)
 		}
 	}
 }
 
-// requota sets the quota of placement p in a snapshot not yet published.
+// requota sets the quota of placement p in a snapshot not yet published. The caller
+// holds mu.
 func (c *core[T, L]) requota(s *snapshot[T, L], p int) {
 	if s.quotas == nil {
 		return
 	}
 	q := *s.quotas
 	q.at = slices.Clone(q.at)
-	q.set(p, c.quota(p))
+	q.set(p, quotaOf(c.ledger, s.roster, p))
 	s.quotas = &q
 }
 
@@ -337,19 +346,20 @@ func (q *quotas) set(p int, to quota) {
 	q.at[p] = to
 }
 
-// quota returns that of placement p.
-func (c *core[T, L]) quota(p int) quota {
-	lead, healthy := c.roster.lead(p)
+// quotaOf returns the quota of placement p.
+func quotaOf[T any](l *ledger, r *roster[T], p int) quota {
+	b, healthy := r.leader(p)
 	if !healthy {
 		return quota{}
 	}
-	b := &c.roster.members[lead]
-	return quota{c.ledger.tally(b.Name), b.Weight}
+	return quota{l.tally(b.Name), b.Weight}
 }
 
 // loads returns the number of leases in flight by name of backend, where there
-// are any, under the lock; backends that were removed meanwhile are among them.
+// are any; backends that were removed meanwhile are among them.
 func (c *core[T, L]) loads() map[string]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	loads := map[string]int64{}
 	if c.ledger == nil {
 		return loads
@@ -365,7 +375,7 @@ func (c *core[T, L]) loads() map[string]int64 {
 // inFlight returns the number of leases in flight, with those that are being
 // taken.
 func (c *core[T, L]) inFlight() int64 {
-	if q := c.current.Load().quotas; q != nil {
+	if q := c.now().quotas; q != nil {
 		return q.total.n.Load()
 	}
 	return 0

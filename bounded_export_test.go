@@ -4,8 +4,6 @@ import "unsafe"
 
 // Loads returns the leases in flight by name of backend, where there are any.
 func (c *core[T, L]) Loads() map[string]int64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
 	return c.loads()
 }
 
@@ -14,8 +12,8 @@ func (c *core[T, L]) InFlight() int64 { return c.inFlight() }
 
 // Tallies returns for how many names there are counters.
 func (c *core[T, L]) Tallies() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.ledger == nil {
 		return 0
 	}

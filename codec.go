@@ -64,20 +64,19 @@ const usualLoadFactor = 1.25
 // the order of the names, without a lock. Its error is wrapped in the one that is
 // returned. Without encode there are no values.
 //
-// It takes time for each backend and each slot or point, and the read lock for a part
-// of it, so that it waits for a rebuild under way. A structure without backends has
-// bytes too.
+// It takes time for each backend and each slot or point. A structure without backends
+// has bytes too.
 func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, error) {
 	var frozen core[T, L]
 	c.cloneTo(&frozen)
-	options := frozen.current.Load().layout.config()
-	options.LoadFactor = frozen.loadFactor
+	s := frozen.now()
+	options := s.layout.config()
+	options.LoadFactor = s.loadFactor
 	data := appendHead(nil, options)
 	data = binary.BigEndian.AppendUint64(data, frozen.Fingerprint())
-	members := frozen.roster.members
+	members := s.roster.members
 	data = binary.AppendUvarint(data, uint64(len(members)))
-	for i := range members {
-		b := &members[i]
+	for _, b := range members {
 		var value []byte
 		if encode != nil {
 			var err error

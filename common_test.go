@@ -534,7 +534,6 @@ func TestFailingCall_ChangesNothing(t *testing.T) {
 		{"Set with an unknown state", func(s structure) error { return s.Set([]chash.Backend[string]{fresh, odd}) }, chash.ErrInvalidState, []string{`"odd"`}},
 
 		{"Reconcile with an empty name", func(s structure) error { return s.Reconcile(chash.Named("new", "")) }, chash.ErrEmptyName, nil},
-		{"Reconcile with one that is there twice", func(s structure) error { return s.Reconcile(chash.Named("plain", "plain")) }, chash.ErrBackendExists, []string{`"plain"`}},
 		{"Reconcile with an unknown state of one that is there", func(s structure) error {
 			return s.Reconcile([]chash.Backend[string]{backend("plain", "", 1, 3)})
 		}, chash.ErrInvalidState, []string{`"plain"`}},
@@ -614,31 +613,37 @@ func TestBatchOfNothing(t *testing.T) {
 	})
 }
 
-// TestReconcile: it is Set, but for the states of backends that stay.
+// TestReconcile: it is Set for a list that knows no states, and perhaps no weights.
 func TestReconcile(t *testing.T) {
 	const h, u, d = chash.Healthy, chash.Unhealthy, chash.Draining
 	onBoth(t, func(t *testing.T, make maker) {
 		s := make(t, []chash.Backend[string]{
-			backend("a", "", 1, h), backend("b", "", 1, u), backend("c", "", 1, d), backend("gone", "", 1, u), backend("e", "", 1, u),
+			backend("a", "", 1, h), backend("b", "", 1, u), backend("c", "", 1, d), backend("gone", "", 1, u),
+			backend("e", "", 1, u), backend("f", "", 1, h), backend("g", "", 5, d),
 		})
+		require.NoError(t, s.SetWeight("f", 10))
 		list := []chash.Backend[string]{
-			backend("a", "", 2, u), backend("b", "k", 1, h), backend("c", "", 3, h), backend("new", "", 1, h), backend("sick", "", 1, u), backend("e", "", 1, d),
+			backend("a", "", 2, u), backend("b", "k", 1, h), backend("c", "", 3, h), backend("new", "", 0, h), backend("sick", "", 1, u),
+			backend("e", "", 1, d), backend("f", "", 0, h), backend("g", "", 0, h),
+			backend("a", "other", 7, d), backend("new", "", 9, u), // names that are listed twice
 		}
-		want := slices.Clone(list)
-		for name, state := range map[string]chash.State{"a": h, "b": u, "c": d, "e": u} {
-			i := slices.IndexFunc(want, func(b chash.Backend[string]) bool { return b.Name == name })
-			want[i].State = state
+		given := slices.Clone(list)
+		want := []chash.Backend[string]{
+			backend("a", "", 2, h), backend("b", "k", 1, u), backend("c", "", 3, d), backend("e", "", 1, u),
+			backend("f", "", 10, h), backend("g", "", 5, d), backend("new", "", 1, h), backend("sick", "", 1, u),
 		}
 		checkRebuilds(t, s, 1, "Reconcile", func() error { return s.Reconcile(list) })
-		if got := list[0].State; got != u {
-			t.Errorf("State of the caller's backend after Reconcile = %v, want what it was, %v", got, u)
+		if !slices.Equal(list, given) {
+			t.Errorf("the caller's list after Reconcile = %v, want what it was, %v", list, given)
 		}
-		fresh := make(t, want)
-		if got, want := s.Backends(), fresh.Backends(); !slices.Equal(got, want) {
+		if got := s.Backends(); !slices.Equal(got, want) {
 			t.Errorf("Backends() after Reconcile = %v, want %v", got, want)
 		}
-		checkSameOwners(t, s, owners(t, fresh))
+		checkSameOwners(t, s, owners(t, make(t, want)))
 		checkRebuilds(t, s, 0, "Reconcile of the same", func() error { return s.Reconcile(list) })
+		require.ErrorIs(t, s.Reconcile(append(list, backend("a", "", 1, 7))), chash.ErrInvalidState)
+		require.ErrorIs(t, s.Reconcile(append(list, backend("", "", 1, h))), chash.ErrEmptyName)
+		require.Equal(t, want, s.Backends(), "a call that fails changes nothing")
 		require.NoError(t, s.Reconcile(nil))
 		if got := s.Len(); got != 0 {
 			t.Errorf("Len() after Reconcile(nil) = %d, want 0", got)
@@ -689,7 +694,7 @@ func TestState_Text(t *testing.T) {
 	for state, text := range map[chash.State]string{chash.Healthy: "healthy", chash.Unhealthy: "unhealthy", chash.Draining: "draining"} {
 		data, err := json.Marshal(backend("a", "", 1, state))
 		require.NoError(t, err)
-		require.Contains(t, string(data), `"State":"`+text+`"`)
+		require.Contains(t, string(data), `"state":"`+text+`"`)
 		var back chash.Backend[string]
 		require.NoError(t, json.Unmarshal(data, &back))
 		require.Equal(t, backend("a", "", 1, state), back)
@@ -1632,18 +1637,20 @@ func TestNext(t *testing.T) {
 		t.Run("one", func(t *testing.T) {
 			checkRounds(t, make(t, chash.Named("a")), "a")
 		})
-		t.Run("whatever the weights", func(t *testing.T) {
-			s := make(t, []chash.Backend[string]{backend("a", "", 1, 0), backend("b", "", 50, 0), backend("c", "", 7, 0)})
-			checkRounds(t, s, "a", "b", "c")
+		t.Run("equal weights in the order of hash keys", func(t *testing.T) {
+			s := make(t, []chash.Backend[string]{backend("a", "z", 7, 0), backend("b", "", 7, 0), backend("c", "", 7, 0)})
+			if got, want := nexts(t, s, 5), []string{"b", "c", "a", "b", "c"}; !slices.Equal(got, want) {
+				t.Errorf("Next() in a row = %q, want %q", got, want)
+			}
 		})
 		t.Run("only healthy placements", func(t *testing.T) {
 			s := make(t, []chash.Backend[string]{
 				backend("a", "", 1, 0), backend("b", "", 1, chash.Unhealthy), backend("c", "", 1, chash.Draining), backend("d", "", 1, 0),
-				backend("e", "k", 1, 0), backend("f", "k", 2, 0), backend("g", "l", 1, chash.Unhealthy), backend("h", "l", 1, 0),
+				backend("e", "k", 1, 0), backend("f", "k", 1, 0), backend("g", "l", 1, chash.Unhealthy), backend("h", "l", 1, 0),
 			})
-			checkRounds(t, s, "a", "d", "f", "h")
-			require.NoError(t, s.SetState("f", chash.Unhealthy))
 			checkRounds(t, s, "a", "d", "e", "h")
+			require.NoError(t, s.SetState("e", chash.Unhealthy))
+			checkRounds(t, s, "a", "d", "f", "h")
 		})
 		t.Run("as the set changes", func(t *testing.T) {
 			s := make(t, chash.Named("a", "b", "c", "d", "e"))

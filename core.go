@@ -2,7 +2,6 @@ package chash
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +19,8 @@ type layout[L any] interface {
 	config() Config
 	// array returns the owners.
 	array() *owners
+	// kind returns the name of the structure's type, also for a nil layout.
+	kind() string
 	// walk returns the order in which the key meets the owners.
 	walk(key string) walk
 	// digest returns the hash of the key, big-endian.
@@ -31,19 +32,18 @@ type layout[L any] interface {
 	print(d *xxhash.Digest, names []uint64) (only uint64)
 }
 
-// core is a Maglev or a Ring but for its layout: the membership, which writers
-// change under a lock, and the snapshot of it that lookups read without one.
+// core is a Maglev or a Ring without its layout: the snapshot that everybody reads
+// without a lock, and what it takes to publish the next one.
 type core[T any, L layout[L]] struct {
 	current atomic.Pointer[snapshot[T, L]]
-	_       [cacheLine]byte // every lookup reads current: no writer of mu or turn shall take its line away
+	_       [cacheLine]byte // every lookup reads current: no writer of what follows shall take its line away
 
-	mu       sync.RWMutex
-	roster   roster[T]
-	rebuilds uint64
-	lastTime time.Duration // of a rebuild
+	writing sync.Mutex // held by a change from beginning to end, rebuild and all, so that changes take turns
 
-	loadFactor float64
-	ledger     *ledger // nil until Acquire is called
+	// mu is held while a snapshot is published, and never during a rebuild: whoever
+	// only reads may wait for it.
+	mu     sync.Mutex
+	ledger *ledger // nil until Acquire is called
 
 	_ [cacheLine]byte
 
@@ -57,27 +57,53 @@ const cacheLine = 64
 
 // init fills the core of a structure under construction: the layout is the
 // empty one that carries the options.
-func (c *core[T, L]) init(empty L, backends []Backend[T]) error {
-	c.current.Store(newSnapshot(empty, &c.roster, &c.fallbacks))
+func (c *core[T, L]) init(empty L, loadFactor float64, backends []Backend[T]) error {
+	first := &snapshot[T, L]{
+		layout:     empty,
+		roster:     newRoster[T](nil),
+		loadFactor: loadFactor,
+		fallbacks:  &c.fallbacks,
+	}
+	first.derive()
+	c.current.Store(first)
 	return c.Add(backends...)
+}
+
+// now returns the current snapshot.
+func (c *core[T, L]) now() *snapshot[T, L] {
+	s := c.current.Load()
+	if s == nil {
+		c.unmade()
+	}
+	return s
+}
+
+// unmade panics for the zero value. It is a function of its own so that lookups pay
+// for no more than a comparison.
+//
+//go:noinline
+func (c *core[T, L]) unmade() {
+	var l L
+	panic(fmt.Sprintf("chash: the zero value of a %[1]s is not usable: make one with New%[1]s", l.kind()))
 }
 
 // commit makes members the membership; they are valid, sorted by name and the
 // core's from here on. The owners are laid out anew only if placements differ.
-// On an error nothing has changed.
-func (c *core[T, L]) commit(members []Backend[T]) error {
-	next := newRoster(members)
-	layout := c.current.Load().layout
-	if !samePlacements(c.roster.placements, next.placements) {
+// On an error nothing has changed. The caller holds the lock of changes.
+func (c *core[T, L]) commit(members []*Backend[T]) error {
+	old := c.now()
+	next := old.copy()
+	next.roster = newRoster(members)
+	if !samePlacements(old.roster.placements, next.roster.placements) {
 		start := time.Now()
 		var err error
-		if layout, err = layout.lay(next.placements); err != nil {
+		if next.layout, err = old.layout.lay(next.roster.placements); err != nil {
 			return err
 		}
-		c.rebuilds, c.lastTime = c.rebuilds+1, time.Since(start)
+		next.rebuilds, next.lastTime = old.rebuilds+1, time.Since(start)
 	}
-	c.roster = next
-	c.publish(newSnapshot(layout, &next, &c.fallbacks))
+	next.derive()
+	c.publish(next)
 	return nil
 }
 
@@ -87,13 +113,17 @@ func (c *core[T, L]) commit(members []Backend[T]) error {
 // rebuild, during which lookups go on with the state before; other changes wait for
 // it. The slice is copied.
 func (c *core[T, L]) Add(backends ...Backend[T]) error {
+	c.now()
 	added, err := batch(backends)
+	if err == nil {
+		added, err = unique(added)
+	}
 	if err != nil || len(added) == 0 {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	members, err := c.roster.with(added)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	members, err := c.now().roster.with(added)
 	if err != nil {
 		return err
 	}
@@ -106,12 +136,13 @@ func (c *core[T, L]) Add(backends ...Backend[T]) error {
 // keys of a backend that was Unhealthy then move a second time, from the backends
 // that took them meanwhile to those whose slots they are from now on.
 func (c *core[T, L]) Remove(names ...string) error {
+	c.now()
 	if len(names) == 0 {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	members, err := c.roster.without(names)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	members, err := c.now().roster.without(names)
 	if err != nil {
 		return err
 	}
@@ -127,38 +158,44 @@ func (c *core[T, L]) Remove(names ...string) error {
 // than Draining differ, or a name changes while its hash key stays. The slice is
 // copied.
 func (c *core[T, L]) Set(backends []Backend[T]) error {
-	return c.replace(backends, false)
+	c.now()
+	members, err := batch(backends)
+	if err == nil {
+		members, err = unique(members)
+	}
+	if err != nil {
+		return err
+	}
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.commit(members)
 }
 
-// Reconcile is Set for a list that knows nothing of health, such as that of service
-// discovery: each backend that is there already keeps its State, whatever is given
-// for it. So what health checks have found and the drains under way outlive every
-// new list. All else is as given: the Weight, also where SetWeight has changed it, the
-// HashKey and the Value, for which Backend returns the one there is. A backend that was
-// not there has the State given; with Draining it has no keys until a check has passed.
+// Reconcile is Set for a list that knows nothing of health, and perhaps nothing of
+// weights, such as that of service discovery. A backend that is there already keeps
+// its State, whatever is given for it, and its Weight where 0 is given. So every new
+// list leaves alone what health checks have found, the drains under way, and what
+// SetWeight has set. The rest is as given: other weights, the HashKey, and the Value,
+// for which Backend returns the present one. A backend that was not there has the
+// State given; with Draining it has no keys until a check has passed. Of backends with
+// one name the first counts. The errors are ErrEmptyName and ErrInvalidState, and
+// ErrTooManyBackends of a Maglev or ErrRingTooLarge of a Ring.
 func (c *core[T, L]) Reconcile(backends []Backend[T]) error {
-	return c.replace(backends, true)
-}
-
-// replace is Set, or Reconcile if it is to keep states.
-func (c *core[T, L]) replace(backends []Backend[T], keep bool) error {
+	c.now()
 	members, err := batch(backends)
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if keep {
-		c.roster.keepStates(members)
-	}
-	return c.commit(members)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.commit(c.now().roster.reconciled(members))
 }
 
 // Clear removes every backend. Lookups then return ErrNoBackends; the options and
-// the leases in flight stay. It waits for a change under way.
+// the leases in flight stay.
 func (c *core[T, L]) Clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	// No layout refuses the empty set.
 	_ = c.commit(nil)
 }
@@ -174,9 +211,9 @@ func (c *core[T, L]) SetState(name string, state State) error {
 	if err := state.validate(name); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i, err := c.roster.find(name)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	i, err := c.now().roster.member(name)
 	if err != nil {
 		return err
 	}
@@ -193,38 +230,30 @@ func (c *core[T, L]) CompareAndSwapState(name string, old, state State) (swapped
 			return false, err
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i, err := c.roster.find(name)
-	if err != nil || c.roster.members[i].State != old {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	r := c.now().roster
+	i, err := r.member(name)
+	if err != nil || r.members[i].State != old {
 		return false, err
 	}
 	err = c.setState(i, state)
 	return err == nil, err
 }
 
-// setState sets the state of member i, under the lock.
+// setState sets the state of member i. The caller holds the lock of changes.
 func (c *core[T, L]) setState(i int, state State) error {
-	before := c.roster.members[i].State
+	r := c.now().roster
+	b := *r.members[i]
+	before := b.State
+	b.State = state
 	switch {
 	case before == state:
 		return nil
 	case before == Draining || state == Draining:
-		members := slices.Clone(c.roster.members)
-		members[i].State = state
-		return c.commit(members)
+		return c.commit(r.changed(i, b))
 	}
-	p := c.roster.placementOf(i)
-	led, _ := c.roster.lead(p)
-	c.roster.members[i].State = state
-	next := c.current.Load().copy()
-	lead, healthy := c.roster.lead(p)
-	if lead != led {
-		next.setValue(p, c.roster.members[lead].Value)
-	}
-	next.setHealth(p, healthy)
-	c.requota(next, p)
-	c.current.Store(next)
+	c.amend(i, b)
 	return nil
 }
 
@@ -235,77 +264,69 @@ func (c *core[T, L]) SetWeight(name string, weight uint32) error {
 	if weight == 0 {
 		return fmt.Errorf("%w: 0 for backend %q", ErrInvalidWeight, name)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i, err := c.roster.find(name)
-	if err != nil || c.roster.members[i].Weight == weight {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	r := c.now().roster
+	i, err := r.member(name)
+	if err != nil || r.members[i].Weight == weight {
 		return err
 	}
-	members := slices.Clone(c.roster.members)
-	members[i].Weight = weight
-	return c.commit(members)
+	b := *r.members[i]
+	b.Weight = weight
+	return c.commit(r.changed(i, b))
 }
 
 // SetValue sets the value of one backend, so that its place outlives, say, its
 // connection. It copies the values, one for each placement, and rebuilds
 // nothing. The error is ErrBackendNotFound.
 func (c *core[T, L]) SetValue(name string, value T) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i, err := c.roster.find(name)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	r := c.now().roster
+	i, err := r.member(name)
 	if err != nil {
 		return err
 	}
-	c.roster.members[i].Value = value
-	if c.roster.members[i].State == Draining {
-		return nil
-	}
-	p := c.roster.placementOf(i)
-	if lead, _ := c.roster.lead(p); lead == i {
-		next := c.current.Load().copy()
-		next.setValue(p, value)
-		c.current.Store(next)
-	}
+	b := *r.members[i]
+	b.Value = value
+	c.amend(i, b)
 	return nil
 }
 
-// Backends returns a copy of what there is, sorted by name, with weights of 0
-// shown as the 1 that they mean. It waits for a change under way.
-func (c *core[T, L]) Backends() []Backend[T] {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return slices.Clone(c.roster.members)
+// amend publishes a snapshot with b in the place of member i: another state, not to or
+// from Draining, or another value. It rebuilds nothing. The caller holds the lock of
+// changes.
+func (c *core[T, L]) amend(i int, b Backend[T]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.now().copy()
+	if p, placed := next.amend(i, b); placed {
+		c.requota(next, p)
+	}
+	c.current.Store(next)
 }
 
+// Backends returns a copy of what there is, sorted by name, with weights of 0
+// shown as the 1 that they mean.
+func (c *core[T, L]) Backends() []Backend[T] { return c.now().roster.list() }
+
 // Backend returns the backend of that name, as Backends shows it, and reports whether
-// there is one; if not, the zero Backend. It waits for a change under way.
+// there is one; if not, the zero Backend.
 func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if i, found := c.roster.index(name); found {
-		return c.roster.members[i], true
+	r := c.now().roster
+	if i, found := r.locate(name); found {
+		return *r.members[i], true
 	}
 	return Backend[T]{}, false
 }
 
-// Len returns the number of backends, whatever their states. It waits for a change
-// under way.
-func (c *core[T, L]) Len() int {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return len(c.roster.members)
-}
+// Len returns the number of backends, whatever their states.
+func (c *core[T, L]) Len() int { return len(c.now().roster.members) }
 
-// cloneTo makes the core of a structure under construction an independent copy.
-// What is immutable is shared: the layout, the snapshot, the placements.
+// cloneTo makes the core of a structure under construction an independent copy. All
+// that a snapshot has is immutable and shared, other than what lookups write.
 func (c *core[T, L]) cloneTo(to *core[T, L]) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	to.roster = c.roster
-	to.roster.members = slices.Clone(c.roster.members)
-	to.rebuilds, to.lastTime = c.rebuilds, c.lastTime
-	to.loadFactor = c.loadFactor
-	s := c.current.Load().copy()
-	s.fallbacks, s.quotas = &to.fallbacks, nil // what lookups write is the original's
+	s := c.now().copy()
+	s.fallbacks, s.quotas = &to.fallbacks, nil
 	to.current.Store(s)
 }

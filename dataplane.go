@@ -20,7 +20,7 @@ func (m *Maglev[T]) AppendTable(dst []uint32) []uint32 {
 	t, r := m.frozen()
 	dst = slices.Grow(dst, int(t.n))
 	for slot := range t.n {
-		dst = append(dst, uint32(r.first(int(t.at(slot)))))
+		dst = append(dst, uint32(r.owner(int(t.at(slot)))))
 	}
 	return dst
 }
@@ -48,15 +48,13 @@ func (r *Ring[T]) AppendPoints(dst []Point) []Point {
 	l, members := r.frozen()
 	dst = slices.Grow(dst, int(l.n))
 	for position, owner := range l.all() {
-		dst = append(dst, Point{position, uint32(members.first(int(owner)))})
+		dst = append(dst, Point{position, uint32(members.owner(int(owner)))})
 	}
 	return dst
 }
 
-// frozen returns what there is at one moment. Of the roster, names, ranks and
-// placements may be read without the lock, since they are never written.
-func (c *core[T, L]) frozen() (L, roster[T]) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.current.Load().layout, c.roster
+// frozen returns what there is at one moment.
+func (c *core[T, L]) frozen() (L, *roster[T]) {
+	s := c.now()
+	return s.layout, s.roster
 }

@@ -51,7 +51,7 @@ type Flow struct {
 // The error is ErrIncomparable for different table sizes or seeds, if one of the
 // two has a hash function of the caller's and the other has not, or if they have
 // such functions and these differ in any of a few keys, and for nil. It takes time
-// for each slot, and the read lock of each table only while it copies its names.
+// for each slot.
 func (m *Maglev[T]) Diff(next *Maglev[T]) (Diff, error) {
 	if next == nil {
 		return Diff{}, errNothingNext
@@ -201,16 +201,15 @@ func (h *hasher) agrees(g *hasher) error {
 // named returns the current state and, by placement, two names: of the backend
 // whose value lookups return, and of the one that owns it whatever its health.
 func (c *core[T, L]) named() (s *snapshot[T, L], answering, owning []string) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	answering = make([]string, len(c.roster.placements))
-	owning = make([]string, len(c.roster.placements))
-	for p := range c.roster.placements {
-		lead, _ := c.roster.lead(p)
-		answering[p] = c.roster.members[lead].Name
-		owning[p] = c.roster.members[c.roster.first(p)].Name
+	s = c.now()
+	answering = make([]string, len(s.roster.placements))
+	owning = make([]string, len(s.roster.placements))
+	for p := range s.roster.placements {
+		lead, _ := s.roster.leader(p)
+		answering[p] = lead.Name
+		owning[p] = s.roster.members[s.roster.owner(p)].Name
 	}
-	return c.current.Load(), answering, owning
+	return s, answering, owning
 }
 
 // A numbering gives the names of two states the same numbers, in their order: a

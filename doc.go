@@ -79,11 +79,12 @@
 // # Concurrency
 //
 // All methods of both types are safe for concurrent use by multiple goroutines.
-// Lookups take no lock. Each sees one whole state, that before a change or that
-// after it, and none waits for a rebuild: that happens inside the call which
-// changes the backends. Such calls wait for each other, and what describes the
-// whole structure, such as Backends, Len and Clone, waits for them. So does the
-// first Acquire or AcquireNext of a structure, which makes the counters, and no other.
+// Whatever only reads takes no lock: lookups, and Backends, Stats, Explain, Diff or
+// Marshal alike. Each sees one whole state, that before a change or that after it, and
+// none waits for a rebuild: that happens inside the call which changes the backends.
+// Such calls wait for each other. Two kinds of calls take a lock that is held only while
+// a state is published: Stats, to read the loads, and the first Acquire or AcquireNext,
+// which makes the counters.
 //
 // Lookups do not allocate, but for the slice that GetN returns, a sequence of
 // Candidates that is kept and not just ranged over, and the set by which more

@@ -153,8 +153,8 @@ func ExampleWithLoadFactor() {
 	fmt.Println(err)
 
 	// Output:
-	// 1.25 map[a:31 b:6 c:32 d:31]
-	// 2 map[a:50 c:50]
+	// 1.25 map[a:31 b:31 c:32 d:6]
+	// 2 map[b:50 c:50]
 	// chash: invalid option: load factor 0.5, want a number above 1
 }
 
@@ -164,7 +164,7 @@ func ExampleMaglev_SetLoadFactor() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	onA := 0
+	onB := 0
 	for _, factor := range []float64{1.25, 2, 1} {
 		if err := table.SetLoadFactor(factor); err != nil {
 			fmt.Println(err)
@@ -176,15 +176,15 @@ func ExampleMaglev_SetLoadFactor() {
 				log.Fatal(err)
 			}
 			defer lease.Release()
-			if lease.Value == "a" {
-				onA++
+			if lease.Value == "b" {
+				onB++
 			}
 		}
-		fmt.Printf("factor %v: %d of %d on a\n", table.Stats().LoadFactor, onA, table.Stats().InFlight)
+		fmt.Printf("factor %v: %d of %d on b\n", table.Stats().LoadFactor, onB, table.Stats().InFlight)
 	}
 
 	// Output:
-	// factor 1.25: 31 of 100 on a
-	// factor 2: 63 of 200 on a
+	// factor 1.25: 31 of 100 on b
+	// factor 2: 63 of 200 on b
 	// chash: invalid option: load factor 1, want a number above 1
 }

@@ -60,7 +60,7 @@ func Example() {
 	//    user:13 to backend-2
 	//    user:14 to backend-4
 	//    user:15 to backend-4
-	//    user:16 to backend-1
+	//    user:16 to backend-4
 	// backend-5 instead of backend-0:
 	//    user:13 to backend-2
 	//    user:14 to backend-4
@@ -381,7 +381,7 @@ func ExampleMaglev_SetState_health() {
 	// a is healthy: b a c a
 	// a is unhealthy: b b c c
 	// b is unhealthy: c c c c
-	// a is healthy: c a c a
+	// a is healthy: a a c a
 	// b is healthy: b a c a
 }
 
@@ -483,7 +483,7 @@ func ExampleMaglev_Candidates() {
 
 	// Output:
 	// c failed: connection refused
-	// answered by a
+	// answered by b
 }
 
 // The caller's own subset of the healthy backends, here those of a zone, needs no
@@ -515,7 +515,7 @@ func ExampleMaglev_GetFunc() {
 
 	// Output:
 	// client in east: server c in east
-	// client in west: server d in west
+	// client in west: server b in west
 	// client in north: server c in east
 }
 

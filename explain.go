@@ -29,27 +29,20 @@ type Explanation struct {
 
 // A Probe is one slot or point that a lookup meets.
 type Probe struct {
-	At       int             `json:"at"`       // slot or number of the point
-	HashKey  string          `json:"hash_key"` // of its placement
-	Backends []BackendStatus `json:"backends"` // of its placement, by rank
-}
+	At      int    `json:"at"`       // slot or number of the point
+	HashKey string `json:"hash_key"` // of its placement
 
-// A BackendStatus is a backend's name and state.
-type BackendStatus struct {
-	Name  string `json:"name"`
-	State string `json:"state"`
+	// Backends are those of its placement, by rank and without their values.
+	Backends []Backend[struct{}] `json:"backends"`
 }
 
 // listed is how many probes an Explanation lists.
 const listed = 100
 
 // Explain returns how Get comes to its result for a key: for the engineer who
-// asks why a client landed there. It takes the read lock, so that it waits for a
-// rebuild under way, and time for each probe.
+// asks why a client landed there. It takes time for each probe.
 func (c *core[T, L]) Explain(key string) Explanation {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	s := c.current.Load()
+	s := c.now()
 	e := Explanation{
 		Key:  key,
 		Hash: hex.EncodeToString(s.layout.digest(key)),
@@ -65,33 +58,37 @@ func (c *core[T, L]) Explain(key string) Explanation {
 	e.Home = int(w.home())
 	if s.live == 0 {
 		e.Err = s.empty
-		e.Probes = []Probe{c.probe(e.Home)}
+		e.Probes = []Probe{s.probe(e.Home)}
 		return e
 	}
 	for at := range w.positions(s.owners.n) {
 		p := s.owners.at(at)
 		healthy := s.healthy.has(p)
 		if healthy || len(e.Probes) < listed-1 {
-			e.Probes = append(e.Probes, c.probe(int(at)))
+			e.Probes = append(e.Probes, s.probe(int(at)))
 		} else {
 			e.Unlisted++
 		}
 		if healthy {
-			lead, _ := c.roster.lead(int(p))
-			e.Backend = c.roster.members[lead].Name
+			b, _ := s.roster.leader(int(p))
+			e.Backend = b.Name
 			break
 		}
 	}
 	return e
 }
 
-// probe describes a slot or point, under the lock.
-func (c *core[T, L]) probe(at int) Probe {
-	p := int(c.current.Load().owners.at(uint32(at)))
-	probe := Probe{At: at, HashKey: c.roster.placements[p].hashKey}
-	for _, i := range c.roster.group(p) {
-		b := &c.roster.members[i]
-		probe.Backends = append(probe.Backends, BackendStatus{b.Name, b.State.String()})
+// probe describes a slot or point.
+func (s *snapshot[T, L]) probe(at int) Probe {
+	p := int(s.owners.at(uint32(at)))
+	group := s.roster.group(p)
+	probe := Probe{
+		At:       at,
+		HashKey:  s.roster.placements[p].hashKey,
+		Backends: make([]Backend[struct{}], len(group)),
+	}
+	for rank, i := range group {
+		probe.Backends[rank] = s.roster.members[i].bare()
 	}
 	return probe
 }
@@ -106,7 +103,7 @@ func (e Explanation) String() string {
 		}
 		fmt.Fprintf(&b, "  %d is of %q:", probe.At, probe.HashKey)
 		for _, backend := range probe.Backends {
-			fmt.Fprintf(&b, " %s %s", backend.Name, backend.State)
+			fmt.Fprintf(&b, " %s %v", backend.Name, backend.State)
 		}
 		b.WriteByte('\n')
 	}

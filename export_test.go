@@ -2,9 +2,7 @@ package chash
 
 // Rebuilds returns how often owners have been laid out.
 func (c *core[T, L]) Rebuilds() uint64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.rebuilds
+	return c.now().rebuilds
 }
 
 // WithBlindDigests clears those bits of SHA-256 positions, so that ties occur,
@@ -22,4 +20,10 @@ func (c *core[T, L]) Indexed() int { return len(c.current.Load().sparse) }
 func (r *Ring[T]) PointBytes() (points, index int) {
 	l := r.current.Load().layout
 	return 8 * cap(l.packed), 4 * cap(l.index)
+}
+
+// Turn returns the value whose turn it is at a count of Next and AcquireNext.
+func (c *core[T, L]) Turn(count int) T {
+	s := c.now()
+	return s.values[s.rotation.at(uint64(count))]
 }

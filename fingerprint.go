@@ -11,42 +11,39 @@ import "github.com/cespare/xxhash/v2"
 // is told from another one only by where the backends are placed and by its hash of
 // one key.
 //
-// It takes time for each slot or point, and the read lock for a part of it: some
-// 0.1 ms for a table of 65,537 slots.
+// It takes time for each slot or point: some 0.1 ms for a table of 65,537 slots.
 func (c *core[T, L]) Fingerprint() uint64 {
-	return c.fingerprint(func(p int) (int, bool) { return c.roster.first(p), true })
+	s := c.now()
+	return s.fingerprint(func(p int) (int, bool) { return s.roster.owner(p), true })
 }
 
 // LiveFingerprint is Fingerprint with states: equal exactly when the two map every
 // key to the same names at this moment, and 0 without a healthy backend. It costs what
 // Fingerprint does.
 func (c *core[T, L]) LiveFingerprint() uint64 {
-	return c.fingerprint(func(p int) (int, bool) { return c.roster.lead(p) })
+	s := c.now()
+	return s.fingerprint(s.roster.lead)
 }
 
 // fingerprint hashes the mapping of the key space to the members that represent
 // the placements, or nobody.
-func (c *core[T, L]) fingerprint(represent func(placement int) (member int, found bool)) uint64 {
-	c.mu.RLock()
-	names := make([]uint64, len(c.roster.placements))
+func (s *snapshot[T, L]) fingerprint(represent func(placement int) (member int, found bool)) uint64 {
+	names := make([]uint64, len(s.roster.placements))
 	found := 0
 	only := uint64(0)
 	for p := range names {
 		if member, ok := represent(p); ok {
-			names[p] = max(1, xxhash.Sum64String(c.roster.members[member].Name))
+			names[p] = max(1, xxhash.Sum64String(s.roster.members[member].Name))
 			only = names[p]
 			found++
 		}
 	}
-	layout := c.current.Load().layout
-	c.mu.RUnlock()
-
 	if found < 2 { // one has every key, however they are hashed
 		return only
 	}
 	d := xxhash.New()
-	d.Write(layout.digest(trialKey))
-	if only := layout.print(d, names); only != 0 {
+	d.Write(s.layout.digest(trialKey))
+	if only := s.layout.print(d, names); only != 0 {
 		return only
 	}
 	return d.Sum64()

@@ -1,94 +1,15 @@
 package chash
 
-import (
-	"iter"
-	"slices"
-	"sync/atomic"
-)
+import "iter"
 
-// A snapshot is one whole state as lookups see it, immutable once published.
-type snapshot[T any, L layout[L]] struct {
-	view
-	values []T // by placement: of the backend that outranks the others
-	layout L
-	empty  error // what lookups return where no placement is healthy
-
-	fallbacks *atomic.Uint64 // of the core
-	quotas    *quotas        // nil until Acquire is called
-}
-
-func newSnapshot[T any, L layout[L]](l L, r *roster[T], fallbacks *atomic.Uint64) *snapshot[T, L] {
-	s := &snapshot[T, L]{
-		view: view{
-			owners:  l.array(),
-			healthy: make(flags, len(r.placements)),
-			turns:   newBitmap(len(r.placements)),
-		},
-		values:    make([]T, len(r.placements)),
-		layout:    l,
-		empty:     ErrNoHealthyBackends,
-		fallbacks: fallbacks,
-	}
-	if len(r.members) == 0 {
-		s.empty = ErrNoBackends
-	}
-	for p := range r.placements {
-		lead, healthy := r.lead(p)
-		s.values[p] = r.members[lead].Value
-		if healthy {
-			s.flip(p)
-			s.live++
-			s.alive += int(s.owners.counts[p])
-		}
-	}
-	s.index()
-	return s
-}
-
-// copy returns a copy to be changed through setHealth and setValue and then
-// published.
-func (s *snapshot[T, L]) copy() *snapshot[T, L] {
-	next := *s
-	return &next
-}
-
-func (s *snapshot[T, L]) setValue(p int, value T) {
-	s.values = slices.Clone(s.values)
-	s.values[p] = value
-}
-
-// first returns the value of the first healthy placement of a walk.
-func (s *snapshot[T, L]) first(w walk) (T, error) {
+// firstOf returns the value of the first healthy placement of a walk.
+func (s *snapshot[T, L]) firstOf(w walk) (T, error) {
 	if s.live > 0 {
 		if p, found := w.next(&s.view); found {
 			return s.values[p], nil
 		}
 	}
 	return s.fail()
-}
-
-// sampled reports whether lookups of a key with that hash are counted when they
-// leave their home: one in 64, so that the counter, which all processors share,
-// costs the others no more than this.
-func sampled(hash uint64) bool { return hash*scatter>>58 == 0 }
-
-// count counts the owners that a sampled lookup passes over.
-func (s *snapshot[T, L]) count(w walk) {
-	if s.live == 0 {
-		return
-	}
-	_, passed := s.ahead(w.pos, w.stride, w.hops)
-	if passed == w.hops {
-		passed += s.gap(w.then)
-	}
-	s.pass(passed)
-}
-
-// pass counts owners that a sampled lookup has passed over.
-func (s *snapshot[T, L]) pass(owners int) {
-	if owners > 0 {
-		s.fallbacks.Add(64 * uint64(owners))
-	}
 }
 
 func (s *snapshot[T, L]) fail() (T, error) {
@@ -104,7 +25,7 @@ func (s *snapshot[T, L]) fail() (T, error) {
 // and one allocation, with room for no more than there are; the slice is the
 // caller's.
 func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
-	s := c.current.Load()
+	s := c.now()
 	switch {
 	case n <= 0:
 		return nil, nil
@@ -118,7 +39,7 @@ func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
 // It allocates only where dst has no room, or to tell more than 32 placements
 // apart.
 func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
-	s := c.current.Load()
+	s := c.now()
 	switch {
 	case n <= 0:
 		return dst, nil
@@ -152,7 +73,7 @@ func (c *core[T, L]) Candidates(key string) iter.Seq[T] {
 }
 
 func (c *core[T, L]) candidates(key string, yield func(T) bool) {
-	s := c.current.Load()
+	s := c.now()
 	if s.live == 0 {
 		return
 	}
@@ -176,12 +97,12 @@ func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 // it takes some N log N to meet all of N equal placements, and allocates nothing for the
 // first 32.
 func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
-	s := c.current.Load()
+	s := c.now()
 	if s.live == 0 {
 		return s.fail()
 	}
 	if accept == nil {
-		return s.first(s.layout.walk(key))
+		return s.firstOf(s.layout.walk(key))
 	}
 	cursor := s.cursor(s.layout.walk(key))
 	for {
@@ -193,23 +114,4 @@ func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 			return s.values[p], nil
 		}
 	}
-}
-
-// Next returns the value of each healthy placement in turn, in the order of their
-// hash keys and whatever their weights: for a request that has no key. On an empty
-// structure the error is ErrNoBackends, without a healthy backend it is
-// ErrNoHealthyBackends. It allocates nothing and takes no lock, but each call writes
-// one shared counter and costs time for each 64 placements.
-func (c *core[T, L]) Next() (T, error) {
-	s := c.current.Load()
-	if s.live == 0 {
-		return s.fail()
-	}
-	return s.values[s.turn(c.turn.Add(1)-1)], nil
-}
-
-// turn returns the healthy placement, of which there is one, that a count leads
-// to: each in the order of their hash keys, over and over.
-func (v *view) turn(count uint64) uint32 {
-	return uint32(v.turns.nth(int(count % uint64(v.live))))
 }

@@ -37,20 +37,19 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 		return nil, err
 	}
 	m := new(Maglev[T])
-	m.loadFactor = c.LoadFactor
 	empty := &table{
 		slots:   newDivisor(uint32(c.TableSize)),
 		strides: newDivisor(uint32(c.TableSize - 1)),
 		hash:    newHasher(c.Hash, c.Seed),
 	}
-	if err := m.init(empty, backends); err != nil {
+	if err := m.init(empty, c.LoadFactor, backends); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// Clone returns an independent copy, for a snapshot or a what-if. It costs no
-// rebuild, but time for each backend, and waits for a change under way. The turns
+// Clone returns an independent copy, for a snapshot or a what-if. Its cost does not
+// depend on the number of backends, since both share what no change writes. The turns
 // of Next and the leases of Acquire stay with the original.
 func (m *Maglev[T]) Clone() *Maglev[T] {
 	clone := new(Maglev[T])
@@ -65,7 +64,7 @@ func (m *Maglev[T]) Clone() *Maglev[T] {
 // allocates nothing, takes no lock and costs one hash and one read of a slot,
 // and a read more for each unhealthy slot met.
 func (m *Maglev[T]) Get(key string) (T, error) {
-	s := m.current.Load()
+	s := m.now()
 	t := s.layout
 	// The usual lookup is written out here: as calls of hasher.key and getSlot,
 	// which do the same and are too large to be inlined, it takes a tenth longer.
@@ -76,7 +75,7 @@ func (m *Maglev[T]) Get(key string) (T, error) {
 		hash = t.hash.key(key)
 	}
 	if s.patchy {
-		return getPatchy(s, hash)
+		return getAhead(s, hash)
 	}
 	if p := t.at(t.home(hash)); s.whole || s.healthy.has(p) {
 		return s.values[p], nil
@@ -86,7 +85,7 @@ func (m *Maglev[T]) Get(key string) (T, error) {
 
 // GetBytes is Get for a key of bytes, which the caller may change afterwards.
 func (m *Maglev[T]) GetBytes(key []byte) (T, error) {
-	s := m.current.Load()
+	s := m.now()
 	return getSlot(s, s.layout.hash.keyBytes(key))
 }
 
@@ -94,37 +93,33 @@ func (m *Maglev[T]) GetBytes(key []byte) (T, error) {
 // a packet. Its slot is the hash modulo the table size; no seed is mixed in. The
 // hash of a key is its xxHash64 where there is neither WithSeed nor WithHash.
 func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
-	return getSlot(m.current.Load(), hash)
+	return getSlot(m.now(), hash)
 }
 
 func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
-	if s.patchy {
-		return getPatchy(s, hash)
+	if !s.patchy {
+		if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {
+			return s.values[p], nil
+		}
 	}
-	if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {
-		return s.values[p], nil
-	}
-	return getFar(s, hash)
+	return getAhead(s, hash)
 }
 
-// getFar is getSlot for a hash whose home is known not to be healthy.
-func getFar[T any](s *snapshot[T, *table], hash uint64) (T, error) {
-	w := s.layout.walkOf(hash)
-	if sampled(hash) {
-		s.count(w)
+// getAhead is getSlot where the home is not healthy or it cannot be predicted whether
+// it is.
+func getAhead[T any](s *snapshot[T, *table], hash uint64) (T, error) {
+	if s.live == 0 {
+		return s.fail()
 	}
-	return s.first(w)
-}
-
-// getPatchy is getSlot where it cannot be predicted whether the home is healthy.
-func getPatchy[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	home, stride := s.layout.start(hash)
-	p, after := s.ahead(home, stride, hops)
-	if after == hops {
-		return getFar(s, hash)
+	p, passed := s.ahead(home, stride, hops)
+	if passed == hops {
+		var more int
+		p, more = s.nearest(s.layout.last(hash))
+		passed += more
 	}
 	if sampled(hash) {
-		s.pass(after)
+		s.pass(passed)
 	}
 	return s.values[p], nil
 }
@@ -170,6 +165,8 @@ func (t *table) print(d *xxhash.Digest, names []uint64) (only uint64) {
 	return 0
 }
 
+func (t *table) kind() string { return "Maglev" }
+
 func (t *table) walk(key string) walk { return t.walkOf(t.hash.key(key)) }
 
 // home returns the slot of a hash.
@@ -192,12 +189,16 @@ const hops = 1 + probes
 // with one home slot begin the last part of the walk far from each other.
 const scatter = 0x9E3779B97F4A7C15
 
-// start returns the home slot of a hash and its stride.
+// start returns the home slot of a hash and its stride. The stride comes from all bits
+// of the hash, mixed: hashes of the caller's may have few that differ, and then a
+// quotient of the hash would give most of them one stride.
 func (t *table) start(hash uint64) (home, stride uint32) {
-	quotient, home := t.slots.divmod(hash)
-	_, stride = t.strides.divmod(quotient)
-	return home, stride + 1
+	_, stride = t.strides.divmod(mix(hash))
+	return t.home(hash), stride + 1
 }
+
+// last returns the slot where the last part of the walk begins.
+func (t *table) last(hash uint64) uint32 { return t.home(hash * scatter) }
 
 func (t *table) walkOf(hash uint64) walk {
 	home, stride := t.start(hash)
@@ -205,7 +206,7 @@ func (t *table) walkOf(hash uint64) walk {
 		pos:    home,
 		stride: stride,
 		hops:   hops,
-		then:   t.home(hash * scatter),
+		then:   t.last(hash),
 	}
 }
 

@@ -448,7 +448,7 @@ func edgyHashes(m uint64) []uint64 {
 
 // probeSequence is the sequence of slots of a hash as the package comment has it.
 func probeSequence(hash, m uint64, yield func(slot uint64) (more bool)) {
-	home, stride := hash%m, hash/m%(m-1)+1
+	home, stride := hash%m, finalize(hash)%(m-1)+1
 	for i := range uint64(65) {
 		if !yield((home + i*stride) % m) {
 			return

@@ -95,10 +95,9 @@ type Config struct {
 
 // Config returns the options of the structure.
 func (c *core[T, L]) Config() Config {
-	options := c.current.Load().layout.config()
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	options.LoadFactor = c.loadFactor
+	s := c.now()
+	options := s.layout.config()
+	options.LoadFactor = s.loadFactor
 	return options
 }
 

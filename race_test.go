@@ -3,11 +3,13 @@ package chash_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
@@ -355,8 +357,40 @@ func TestRace_Writers(t *testing.T) {
 	})
 }
 
+// midRebuild calls test while the rebuild of a change is held up: the hash function
+// stops it where it places the backend "stop", until test has returned. The structure
+// has the backends a, b and c, and w is its twin.
+func midRebuild(t *testing.T, ring bool, change func(s structure) error, test func(s structure, w *twin)) {
+	t.Helper()
+	inside, goOn := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release() // also where test ends the goroutine
+	var once sync.Once
+	hash := func(key string) uint64 {
+		if strings.HasPrefix(key, "\xbastop") || strings.HasPrefix(key, "\xbestop") || strings.HasPrefix(key, "stop#") {
+			once.Do(func() { close(inside) })
+			<-goOn
+		}
+		return xxhash.Sum64String(key)
+	}
+	w := newTwin(ring, 251, 0, hash)
+	if ring {
+		w.size = 10
+	}
+	s := twins(t, w, chash.Named("a", "b", "c"))
+	changed := make(chan error, 1)
+	go func() { changed <- change(s) }()
+	select {
+	case <-inside:
+	case err := <-changed:
+		t.Fatalf("the change returned %v before it placed the new backend", err)
+	}
+	test(s, w)
+	release()
+	require.NoError(t, <-changed)
+}
+
 // TestRace_NoWaitForRebuild: a rebuild that takes forever holds no lookup up.
-// The hash function stops the rebuild in its middle until all lookups are done.
 func TestRace_NoWaitForRebuild(t *testing.T) {
 	calls := map[string]func(s structure) error{
 		"Add": func(s structure) error { return s.Add(chash.Named("stop", "d")...) },
@@ -365,42 +399,106 @@ func TestRace_NoWaitForRebuild(t *testing.T) {
 	bothStructures(t, func(t *testing.T, ring bool) {
 		for name, call := range calls {
 			t.Run(name, func(t *testing.T) {
-				inside, goOn := make(chan struct{}), make(chan struct{})
-				var once sync.Once
-				hash := func(key string) uint64 {
-					if strings.HasPrefix(key, "\xbastop") || strings.HasPrefix(key, "\xbestop") || strings.HasPrefix(key, "stop#") {
-						once.Do(func() { close(inside) })
-						<-goOn
+				var changing structure
+				var w *twin
+				midRebuild(t, ring, call, func(s structure, twin *twin) {
+					changing, w = s, twin
+					for i := range 200 {
+						require.NoError(t, w.differInKey(s, fmt.Sprint("key-", i)))
 					}
-					return xxhash.Sum64String(key)
-				}
-				w := newTwin(ring, 251, 0, hash)
-				if ring {
-					w.size = 10
-				}
-				s := twins(t, w, chash.Named("a", "b", "c"))
-				changed := make(chan error)
-				go func() { changed <- call(s) }()
-				select {
-				case <-inside:
-				case err := <-changed:
-					t.Fatalf("%s returned %v before it placed the new backend", name, err)
-				}
-
-				for i := range 200 {
-					require.NoError(t, w.differInKey(s, fmt.Sprint("key-", i)))
-				}
-				require.NoError(t, w.differInNext(s))
-				for _, h := range w.hashes() {
-					got, err := s.GetHash(h)
-					require.NoError(t, w.differInOne(w.metByHash(h), got, err))
-				}
-
-				close(goOn)
-				require.NoError(t, <-changed)
+					require.NoError(t, w.differInNext(s))
+					for _, h := range w.hashes() {
+						got, err := s.GetHash(h)
+						require.NoError(t, w.differInOne(w.metByHash(h), got, err))
+					}
+				})
 				require.Empty(t, w.set(chash.Named("a", "b", "c", "d", "stop")))
-				require.NoError(t, w.differ(s, awkwardNames, w.hashes()))
+				require.NoError(t, w.differ(changing, awkwardNames, w.hashes()))
 			})
 		}
 	})
+}
+
+// changing are the methods that change the membership, which wait for each other.
+var changing = []string{
+	"Add", "Remove", "Set", "Reconcile", "Clear", "SetState", "CompareAndSwapState", "SetWeight", "SetValue", "SetLoadFactor",
+}
+
+// TestRace_NoReaderWaits calls, in the middle of a rebuild, every method but those that
+// change the membership. They are found by reflection, so that none is forgotten; what
+// they are called with are zero values, the structure itself, or functions that return
+// zero values. What they return, other tests look at.
+func TestRace_NoReaderWaits(t *testing.T) {
+	add := func(s structure) error { return s.Add(chash.Named("stop")...) }
+	bothStructures(t, func(t *testing.T, ring bool) {
+		midRebuild(t, ring, add, func(s structure, _ *twin) {
+			v := reflect.ValueOf(s).Field(0) // the Maglev or the Ring in it
+			done := make(chan string)
+			go func() {
+				defer close(done)
+				for i := range v.NumMethod() {
+					name := v.Type().Method(i).Name
+					if slices.Contains(changing, name) {
+						continue
+					}
+					done <- name
+					callWithZeros(v.Method(i), v)
+				}
+			}()
+			last := "none"
+			deadline := time.After(time.Minute)
+			for {
+				select {
+				case name, more := <-done:
+					if !more {
+						return
+					}
+					last = name
+				case <-deadline:
+					t.Fatalf("%s waits for the rebuild", last)
+				}
+			}
+		})
+	})
+}
+
+// callWithZeros calls a method with zero values, and self where its type is asked for.
+// It goes through a sequence that is returned.
+func callWithZeros(method, self reflect.Value) {
+	kind := method.Type()
+	var args []reflect.Value
+	for i := range kind.NumIn() {
+		in := kind.In(i)
+		switch {
+		case kind.IsVariadic() && i == kind.NumIn()-1:
+		case in == self.Type():
+			args = append(args, self)
+		case in.Kind() == reflect.Func:
+			args = append(args, reflect.MakeFunc(in, func([]reflect.Value) []reflect.Value {
+				out := make([]reflect.Value, in.NumOut())
+				for i := range out {
+					out[i] = reflect.Zero(in.Out(i))
+				}
+				return out
+			}))
+		case in.Kind() == reflect.Int:
+			args = append(args, reflect.ValueOf(2)) // of backends, say
+		case in.Kind() == reflect.Interface: // fmt.State, say, which Sprint makes
+			_ = fmt.Sprint(self.Interface())
+			return
+		default:
+			args = append(args, reflect.Zero(in))
+		}
+	}
+	for _, result := range method.Call(args) {
+		switch {
+		case result.Kind() != reflect.Func:
+		case result.Type().CanSeq():
+			for range result.Seq() {
+			}
+		case result.Type().CanSeq2():
+			for range result.Seq2() {
+			}
+		}
+	}
 }

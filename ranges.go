@@ -47,7 +47,7 @@ func (r Range) String() string { return fmt.Sprintf("[%#016x, %#016x]", r.First,
 // SHA-256 may send on to the next point: of n points, that is expected of fewer
 // than n keys in 2^64.
 func (r *Ring[T]) Position(key string) uint64 {
-	return r.current.Load().layout.position(key)
+	return r.now().layout.position(key)
 }
 
 // Ranges returns the ranges whose n copies of data the backend of that name holds
@@ -62,7 +62,7 @@ func (r *Ring[T]) Position(key string) uint64 {
 // one which outranks it has no ranges, and with an n of 0 or below nobody has.
 //
 // The sequence can be used again; each use sees the state of its beginning. It
-// then takes the read lock while it copies the names, and time for each point.
+// then takes time for each backend and each point.
 func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		_, state := r.states()
@@ -89,8 +89,7 @@ func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 // that is not draining, and for an n of 0 or below, there is nothing.
 //
 // The sequence can be used again; each use sees the state of its beginning. It
-// then takes the read lock while it copies the names, and time for each point and
-// copy. The slices are the caller's.
+// then takes time for each backend, and for each point and copy. The slices are the caller's.
 func (r *Ring[T]) Holders(n int) iter.Seq2[Range, []string] {
 	return func(yield func(Range, []string) bool) {
 		_, state := r.states()
@@ -139,8 +138,7 @@ type RingDiff struct {
 // The error is ErrIncomparable for different seeds, if one of the two has a hash
 // function of the caller's and the other has not, or if they have such functions
 // and these differ in any of a few keys, and for nil. The numbers of replicas may
-// differ. It takes time for each point, and the read lock of each ring only while it copies
-// its names.
+// differ. It takes time for each backend and each point.
 func (r *Ring[T]) Diff(next *Ring[T]) (RingDiff, error) {
 	if next == nil {
 		return RingDiff{}, errNothingNext

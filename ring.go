@@ -40,20 +40,19 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 		return nil, err
 	}
 	r := new(Ring[T])
-	r.loadFactor = c.LoadFactor
 	options := &ring{
 		replicas: uint64(c.Replicas),
 		hash:     newHasher(c.Hash, 0),
 		digests:  digester{seed: c.Seed, mask: ^c.blind},
 	}
-	if err := r.init(options.empty(1), backends); err != nil {
+	if err := r.init(options.empty(1), c.LoadFactor, backends); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// Clone returns an independent copy, for a snapshot or a what-if. It costs no
-// rebuild, but time for each backend, and waits for a change under way. The turns
+// Clone returns an independent copy, for a snapshot or a what-if. Its cost does not
+// depend on the number of backends, since both share what no change writes. The turns
 // of Next and the leases of Acquire stay with the original.
 func (r *Ring[T]) Clone() *Ring[T] {
 	clone := new(Ring[T])
@@ -69,7 +68,7 @@ func (r *Ring[T]) Clone() *Ring[T] {
 // hash of the caller's, a search of expected constant time, and a read more for
 // each unhealthy point met.
 func (r *Ring[T]) Get(key string) (T, error) {
-	s := r.current.Load()
+	s := r.now()
 	l := s.layout
 	// The usual lookup is written out here: as calls of locate and getPoint, which
 	// do the same and are too large to be inlined, it takes a tenth longer.
@@ -100,7 +99,7 @@ func (r *Ring[T]) GetBytes(key []byte) (T, error) {
 // position, which is compared with the first 64 bits of the points. No seed is
 // mixed in.
 func (r *Ring[T]) GetHash(hash uint64) (T, error) {
-	s := r.current.Load()
+	s := r.now()
 	point, _ := s.layout.find(hash)
 	return getPoint(s, point, hash)
 }
@@ -109,22 +108,26 @@ func getPoint[T any](s *snapshot[T, *ring], point uint32, position uint64) (T, e
 	if p := uint32(s.layout.packed[point] & s.layout.mask); s.healthy.has(p) {
 		return s.values[p], nil
 	}
-	w := s.layout.walkFrom(point)
-	if sampled(position) {
-		s.count(w)
+	if s.live == 0 {
+		return s.fail()
 	}
-	return s.first(w)
+	p, passed := s.nearest(s.layout.wrap(point))
+	if sampled(position) {
+		s.pass(passed)
+	}
+	return s.values[p], nil
 }
 
-func (r *ring) walk(key string) walk { return r.walkFrom(r.locate(key)) }
+func (r *ring) kind() string { return "Ring" }
 
-// walkFrom returns the walk from a point on, one at a time; the number of points
-// stands for the first.
-func (r *ring) walkFrom(point uint32) walk {
+func (r *ring) walk(key string) walk { return walk{then: r.wrap(r.locate(key))} }
+
+// wrap returns the point, or the first one for the number of points.
+func (r *ring) wrap(point uint32) uint32 {
 	if point == r.n {
-		point = 0
+		return 0
 	}
-	return walk{then: point}
+	return point
 }
 
 func (r *ring) config() Config {

@@ -40,32 +40,23 @@ type Stats struct {
 }
 
 // Stats returns figures of the state at this moment. It takes time for each
-// backend and, on a ring, each point, and the read lock for a part of it, so that
-// it waits for a rebuild under way.
+// backend and, on a ring, each point.
 func (c *core[T, L]) Stats() Stats {
-	stats, layout, placements := c.stats()
-	stats.MinShareRatio, stats.MaxShareRatio = extremes(layout.spread(), placements)
-	return stats
-}
-
-// stats returns what takes the lock to know, and what the rest is computed from.
-func (c *core[T, L]) stats() (Stats, L, []placement) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	s := c.current.Load()
+	s := c.now()
+	loads := c.loads() // before the total, which they do not exceed
 	stats := Stats{
-		Backends:    len(c.roster.members),
-		Placements:  len(c.roster.placements),
+		Backends:    len(s.roster.members),
+		Placements:  len(s.roster.placements),
 		Size:        int(s.owners.n),
-		Rebuilds:    c.rebuilds,
-		LastRebuild: c.lastTime,
+		Rebuilds:    s.rebuilds,
+		LastRebuild: s.lastTime,
 		Fallbacks:   c.fallbacks.Load(),
-		LoadFactor:  c.loadFactor,
-		Loads:       c.loads(), // before the total, which they do not exceed
+		LoadFactor:  s.loadFactor,
+		Loads:       loads,
 		InFlight:    c.inFlight(),
 	}
-	for i := range c.roster.members {
-		switch c.roster.members[i].State {
+	for _, b := range s.roster.members {
+		switch b.State {
 		case Healthy:
 			stats.Healthy++
 		case Unhealthy:
@@ -74,7 +65,9 @@ func (c *core[T, L]) stats() (Stats, L, []placement) {
 			stats.Draining++
 		}
 	}
-	return stats, s.layout, c.roster.placements
+	spread := s.layout.spread()
+	stats.MinShareRatio, stats.MaxShareRatio = extremes(spread, s.roster.placements)
+	return stats
 }
 
 // A Share is how much of the key space a backend owns.
@@ -87,16 +80,17 @@ type Share struct {
 // Shares returns the exact share of each backend, sorted by name: that of its
 // placement, healthy or not, for the backend that outranks the others there; 0
 // for those others and for draining ones. It takes time for each backend and, on
-// a ring, each point, and the read lock, so that it waits for a rebuild under way.
+// a ring, each point.
 func (c *core[T, L]) Shares() []Share {
-	layout, r := c.frozen()
+	s := c.now()
+	layout, r := s.layout, s.roster
 	shares := make([]Share, len(r.members))
 	for i := range shares {
 		shares[i].Name = r.members[i].Name
 	}
 	sizes := layout.array().counts
 	for p, spread := range layout.spread() {
-		share := &shares[r.first(p)]
+		share := &shares[r.owner(p)]
 		share.Size, share.Share = int(sizes[p]), spread
 	}
 	return shares
@@ -107,18 +101,16 @@ func (c *core[T, L]) Shares() []Share {
 // then by name. A writer compares its Value with what Get returns to refuse a
 // fallback, be it to another placement or to a lighter backend of the same one.
 // Without a backend the error is ErrNoBackends, with none but draining ones it is
-// ErrNoHealthyBackends. It takes the read lock, so that it waits for a rebuild
-// under way.
+// ErrNoHealthyBackends. It costs little more than Get, takes no lock and allocates
+// nothing.
 func (c *core[T, L]) Owner(key string) (Backend[T], error) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	s := c.current.Load()
-	if len(c.roster.placements) == 0 {
+	s := c.now()
+	if s.owners.n == 0 {
 		return Backend[T]{}, s.empty
 	}
 	w := s.layout.walk(key)
 	p := s.owners.at(w.home())
-	return c.roster.members[c.roster.first(int(p))], nil
+	return *s.roster.members[s.roster.owner(int(p))], nil
 }
 
 // extremes returns the smallest and the largest of the shares by their ideals.
@@ -135,4 +127,16 @@ func extremes(spread []float64, placements []placement) (least, most float64) {
 		least, most = min(least, ratio), max(most, ratio)
 	}
 	return least, most
+}
+
+// sampled reports whether lookups of a key with that hash are counted when they
+// leave their home: one in 64, so that the counter, which all processors share,
+// costs the others no more than this.
+func sampled(hash uint64) bool { return hash*scatter>>58 == 0 }
+
+// pass counts owners that a sampled lookup has passed over.
+func (s *snapshot[T, L]) pass(owners int) {
+	if owners > 0 {
+		s.fallbacks.Add(64 * uint64(owners))
+	}
 }

@@ -317,7 +317,7 @@ func TestExplain_AgreesWithGet(t *testing.T) {
 				for n, probe := range e.Probes {
 					healthy := false
 					for _, b := range probe.Backends {
-						healthy = healthy || b.State == "healthy"
+						healthy = healthy || b.State == chash.Healthy
 					}
 					require.Equal(t, n == len(e.Probes)-1, healthy, "probe %d of %v", n, e)
 				}
@@ -373,7 +373,7 @@ func TestExplain_JSON(t *testing.T) {
 		require.NoError(t, json.Unmarshal(data, &back))
 		require.Equal(t, "key", back.Key)
 		require.Equal(t, chash.ErrNoHealthyBackends.Error(), back.Error)
-		require.Equal(t, []chash.Probe{{At: back.Home, HashKey: "b0", Backends: []chash.BackendStatus{{Name: "b0", State: "unhealthy"}}}}, back.Probes)
+		require.Equal(t, []chash.Probe{{At: back.Home, HashKey: "b0", Backends: []chash.Backend[struct{}]{{Name: "b0", Weight: 1, State: chash.Unhealthy}}}}, back.Probes)
 		require.NotEmpty(t, back.Hash)
 		require.Empty(t, back.Backend)
 	})

@@ -1,0 +1,193 @@
+package chash
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// A rotation says whose turn it is for the n-th request without a key, from n alone:
+// so a counter is all that calls share, and they need no lock. It is immutable.
+//
+// If the weights add up to little, the turns are listed. Else they are found on a
+// circle.
+type rotation struct {
+	order []uint32 // the healthy placements, by hash key
+
+	turns  []uint32 // who has each turn of a period; nil for a circle
+	period divisor  // by the length of turns
+
+	circle circle
+}
+
+// Turns are listed for periods up to listedTurns, or up to listedPerPlacement for each
+// placement, so that a change of health takes little time.
+const (
+	listedTurns        = 4096
+	listedPerPlacement = 4
+)
+
+// newRotation returns the rotation of the healthy placements, of which there are live,
+// given the weights by placement.
+func newRotation(healthy flags, live int, weights []uint32) rotation {
+	r := rotation{order: make([]uint32, 0, live)}
+	if live == 0 {
+		return r
+	}
+	var total uint64 // cannot overflow: there are fewer than 2^31
+	unit := uint32(0)
+	for p, in := range healthy {
+		if in != 0 {
+			r.order = append(r.order, uint32(p))
+			total += uint64(weights[p])
+			if weights[p] != unit {
+				unit = commonDivisor(weights[p], unit)
+			}
+		}
+	}
+	period := total / uint64(unit)
+	switch {
+	case period == uint64(live):
+		r.turns = r.order // the weights are equal
+	case period <= uint64(max(listedTurns, listedPerPlacement*live)):
+		r.turns = evenTurns(r.order, weights, unit, int(period))
+	default:
+		r.circle = newCircle(r.order, weights, total)
+		return r
+	}
+	r.period = newDivisor(uint32(len(r.turns)))
+	return r
+}
+
+// commonDivisor returns the greatest common divisor of a and b.
+func commonDivisor(a, b uint32) uint32 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// at returns the healthy placement, of which there is one, that has the turn of a
+// count.
+func (r *rotation) at(count uint64) uint32 {
+	if r.turns != nil {
+		_, turn := r.period.divmod(count)
+		return r.turns[turn]
+	}
+	return r.order[r.circle.at(count)]
+}
+
+// after returns the healthy placement after a healthy one, by hash key and wrapping.
+func (r *rotation) after(placement uint32) uint32 {
+	i, _ := slices.BinarySearch(r.order, placement)
+	if i++; i == len(r.order) {
+		i = 0
+	}
+	return r.order[i]
+}
+
+// evenTurns returns one period of turns: each placement has as many as its weight has
+// units, at the middles of as many equal parts of the period. Those that would be at
+// one turn come in the order of the placements.
+//
+// Turns are sorted by counting: starts has for each turn how many begin before it.
+func evenTurns(order, weights []uint32, unit uint32, period int) []uint32 {
+	each := func(yield func(placement uint32, turn int)) {
+		for _, p := range order {
+			n := uint64(weights[p] / unit)
+			part := uint64(period) << 32 / n // at least 2^32, and below 2^63
+			at := part / 2
+			for range n {
+				yield(p, int(at>>32))
+				at += part
+			}
+		}
+	}
+	starts := make([]uint32, period+1)
+	each(func(_ uint32, turn int) { starts[turn+1]++ })
+	for turn := range period {
+		starts[turn+1] += starts[turn]
+	}
+	turns := make([]uint32, period)
+	each(func(placement uint32, turn int) {
+		turns[starts[turn]] = placement
+		starts[turn]++
+	})
+	return turns
+}
+
+// A circle finds turns where they are too many to be listed. Each placement has a part
+// of it as long as its weight, and each turn goes on by the golden section of the
+// circle. That is the stride which spreads any stretch of turns the most evenly: a part
+// gets its share of n turns to within a few, which grow with the logarithm of n, and the
+// gaps between its turns have three lengths at most (the three-distance theorem; Knuth,
+// "The Art of Computer Programming", volume 3, section 6.4). Positions are words, in
+// units of the circle divided by 2^64.
+type circle struct {
+	total uint64   // of the weights, at most 2^63
+	ends  []uint64 // the sum of the weights up to and with each one's
+	guide []uint32 // by the top bits of a position: the first part that it may be in
+	shift uint     // what leaves these bits
+}
+
+func newCircle(order, weights []uint32, total uint64) circle {
+	size := bits.Len(uint(len(order)))
+	c := circle{
+		total: total,
+		ends:  make([]uint64, len(order)),
+		guide: make([]uint32, 1<<size), // one or two for each part
+		shift: 64 - uint(size),
+	}
+	end := uint64(0)
+	for i, p := range order {
+		end += uint64(weights[p])
+		c.ends[i] = end
+	}
+	part := uint32(0)
+	for i := range c.guide {
+		for first := c.place(uint64(i) << c.shift); c.ends[part] <= first; {
+			part++
+		}
+		c.guide[i] = part
+	}
+	return c
+}
+
+// place returns where a position is among the weights: below total.
+func (c *circle) place(position uint64) uint64 {
+	place, _ := bits.Mul64(position, c.total)
+	return place
+}
+
+// at returns the part that has the turn of a count. Positions are spread evenly, and
+// there is a bucket of the guide for each part, so that less than two parts are looked
+// at on average, whatever the weights. Where many light ones share a bucket, the rest of
+// them is searched.
+func (c *circle) at(count uint64) uint32 {
+	position := count * scatter
+	place := c.place(position)
+	part := c.guide[position>>(c.shift&63)]
+	for range 8 {
+		if place < c.ends[part] {
+			return part
+		}
+		part++
+	}
+	more, _ := slices.BinarySearch(c.ends[part:], place+1)
+	return part + uint32(more)
+}
+
+// Next returns the value of each healthy placement in turn: for a request that has no
+// key. Turns follow the weights, each that of the backend whose value is returned. With
+// equal weights, the placements come one after the other in the order of their hash
+// keys, from the first. With others, each gets its share of any stretch of calls to
+// within a few calls. On an empty structure the error is ErrNoBackends, without a
+// healthy backend it is ErrNoHealthyBackends. It costs the same time for any number of
+// backends, allocates nothing and takes no lock, but each call writes one shared
+// counter.
+func (c *core[T, L]) Next() (T, error) {
+	s := c.now()
+	if s.live == 0 {
+		return s.fail()
+	}
+	return s.values[s.rotation.at(c.turn.Add(1)-1)], nil
+}
