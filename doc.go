@@ -107,12 +107,18 @@
 // # The mapping in detail
 //
 // This is for other programs that must agree with it, and for whoever writes a
-// function for WithHash. ++ joins strings, 0xBA and 0xBE are one byte each, div is
-// the quotient without and mod the remainder.
+// function for WithHash. ++ joins strings, 0xBA and 0xBE are one byte each, and mod is
+// the remainder of a division.
 //
-// H is xxHash64. With a seed s other than 0, H(x) is mix(xxHash64(x) xor s), where
-// mix is the finalizer of SplitMix64. With WithHash, H is the function given.
-// Draining backends are left out throughout.
+// H is xxHash64. With a seed s other than 0, H(x) is mix(xxHash64(x) xor s). With
+// WithHash, H is the function given. mix(x) is the finalizer of SplitMix64, in three
+// steps on 64 bits: x becomes (x xor (x >> 30)) * 0xBF58476D1CE4E5B9, that becomes
+// (x xor (x >> 27)) * 0x94D049BB133111EB, and the result is x xor (x >> 31).
+//
+// Backends make placements. The hash key of a backend is its HashKey, or its Name if
+// HashKey is empty, and all backends with one hash key are one placement. A weight of 0
+// is 1, and a placement weighs as much as the heaviest of its backends. Draining
+// backends are left out throughout.
 //
 // On a Maglev of M slots, a key belongs to slot H(key) mod M. Preference j, from
 // 0, of a placement with hash key p is slot (offset + j*skip) mod M, where offset
@@ -125,8 +131,8 @@
 // paper, and shares are rounded to whole slots by Webster's method.
 //
 // The order of preference of a key with h = H(key) is that in which placements are
-// met on these slots: (h + i*stride) mod M for i from 0 to 64, where stride is
-// (h div M) mod (M-1) + 1, and h + i*stride is not reduced to 64 bits; then all
+// met on these slots: (h + i*stride) mod M for each i from 0 to 64, both included, where
+// stride is mix(h) mod (M-1) + 1, and h + i*stride is not reduced to 64 bits; then all
 // slots, one by one and wrapping, from slot (h * 0x9E3779B97F4A7C15 mod 2^64) mod M
 // on. GetHash begins with h as it is given.
 //
