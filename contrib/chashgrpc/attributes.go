@@ -115,9 +115,9 @@ func nameOf(e resolver.Endpoint) string {
 	return strings.Join(quoted, ",")
 }
 
-// sameAddresses reports whether the connections of two endpoints are the same.
+// sameAddresses reports whether two endpoints have the same connections.
 func sameAddresses(a, b resolver.Endpoint) bool {
-	return a.Attributes == b.Attributes && slices.EqualFunc(a.Addresses, b.Addresses, func(x, y resolver.Address) bool {
+	return slices.EqualFunc(a.Addresses, b.Addresses, func(x, y resolver.Address) bool {
 		return x.Addr == y.Addr && x.ServerName == y.ServerName && x.Attributes == y.Attributes
 	})
 }

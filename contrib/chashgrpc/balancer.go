@@ -50,6 +50,7 @@ func (b builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingC
 func (b builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
 	p := &policy{ClientConn: cc, kind: b, opts: opts, reason: errNoEndpoints}
 	p.alarm.ring = p.wake
+	registry.begin(p)
 	return p
 }
 
@@ -62,6 +63,7 @@ type policy struct {
 
 	alarm alarm
 	turn  atomic.Uint64 // of RPCs without a key
+	picks picks
 
 	// mu guards what follows. The leaves of endpoints call UpdateState with locks of
 	// their own held, so no call to one may be made under mu.
@@ -72,20 +74,23 @@ type policy struct {
 	endpoints map[string]*endpoint // the same endpoints
 	count     counts               // of their states
 	reason    error                // why there are none
+	refused   error                // why the last update was refused
 	order     []*endpoint          // the same endpoints, by name
 	failure   *link                // the last one with a connection error
 	quiet     bool                 // while an update is under way, at whose end a picker is published
 	closed    bool
 
 	// given are the attributes of the resolver's last state, and enabled the same with
-	// pick_first's health listener. Only UpdateClientConnState uses them.
+	// pick_first's health listener. Only calls that gRPC serializes use them and handles.
 	given, enabled *attributes.Attributes
+	handles        []*Handle
 }
 
 // UpdateClientConnState takes what the resolver and the service config say. Where the
 // mapping cannot be made so, the configuration, the hash keys and the weights stay as
 // they were, and so do the endpoints that are still in the list; no others do.
 func (p *policy) UpdateClientConnState(s balancer.ClientConnState) error {
+	p.watched(s.ResolverState.Attributes)
 	list := newMembership(s.ResolverState.Endpoints)
 	// From here on no key leads to an endpoint that is gone, and RPCs of keys that
 	// lead to new ones wait for their connections.
@@ -117,6 +122,7 @@ func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, list membership)
 	if err == nil {
 		err = p.fit(c, list.members)
 	}
+	p.refused = err
 	if err != nil {
 		p.refuse(err, list.members)
 	}
@@ -375,10 +381,18 @@ func (p *policy) ExitIdle() {
 func (p *policy) Close() {
 	p.alarm.stop()
 	p.mu.Lock()
+	again := p.closed
 	p.closed = true
 	endpoints := p.endpoints
 	p.mu.Unlock()
+	if again {
+		return
+	}
 	for _, e := range endpoints {
 		e.close()
+	}
+	registry.end(p)
+	for _, h := range p.handles {
+		h.remove(p)
 	}
 }

@@ -28,10 +28,7 @@ func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error
 	}
 	own := h.lease.Value
 	h.free()
-	if e := p.instead(own, key, info); e != nil {
-		return e.pick(info)
-	}
-	return wait()
+	return p.instead(own, key, info)
 }
 
 // any picks from the next in turn on.

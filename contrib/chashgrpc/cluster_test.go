@@ -60,6 +60,8 @@ type cluster struct {
 	client   grpc_testing.TestServiceClient
 	conn     *grpc.ClientConn
 	resolver *manual.Resolver
+	wrap     func(resolver.Builder) resolver.Builder // nil for none
+	target   string
 
 	mu      sync.Mutex
 	servers map[string]*server
@@ -86,7 +88,7 @@ func newCluster(tb testing.TB, policy, config string, names ...string) *cluster 
 
 // newServers starts a server of each name.
 func newServers(tb testing.TB, names ...string) *cluster {
-	c := &cluster{TB: tb, servers: map[string]*server{}, dial: map[string]dialer{}}
+	c := &cluster{TB: tb, target: "test:///service", servers: map[string]*server{}, dial: map[string]dialer{}}
 	tb.Cleanup(c.stop)
 	for _, name := range names {
 		c.start(name)
@@ -99,8 +101,12 @@ func (c *cluster) connectTo(policy, config string, endpoints []resolver.Endpoint
 	c.resolver = manual.NewBuilderWithScheme("test")
 	c.resolver.InitialState(resolver.State{Endpoints: endpoints})
 	again := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 10 * time.Millisecond}
-	conn, err := grpc.NewClient("test:///service", append([]grpc.DialOption{
-		grpc.WithResolvers(c.resolver),
+	var builder resolver.Builder = c.resolver
+	if c.wrap != nil {
+		builder = c.wrap(builder)
+	}
+	conn, err := grpc.NewClient(c.target, append([]grpc.DialOption{
+		grpc.WithResolvers(builder),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(c.connect),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: again, MinConnectTimeout: patience}),

@@ -71,6 +71,10 @@
 // update to the next if they have the same addresses, in whatever order. Of several in
 // one update only the first counts, and one without an address does not.
 //
+// Resolvers such as DNS know of addresses only. An [Annotator] wraps any of them and
+// gives endpoints weights, hash keys and other attributes from a function; a [File] is
+// an Annotator that has them from a file, which it keeps watching.
+//
 // Endpoints that share a hash key share one place: its RPCs go to the heaviest of
 // them that has not failed, among equals to the first by address. The place weighs as
 // much as the heaviest of them, whatever its state.
@@ -124,6 +128,14 @@
 //   - an RPC does not wait until its deadline where another server is READY;
 //   - where a server's health checks fail again and again, RPCs do not wait for the
 //     connection each time.
+//
+// # Observation
+//
+// A [Handle] shows which server has a key and why, the servers and their connections,
+// and the statistics of the table or ring, which chashprom collects from it. What
+// becomes of one RPC is what a stats.Handler of grpc-go sees, as with any policy: that
+// it had to wait for a connection in DelayedPickComplete, and the server in the
+// RemoteAddr of OutHeader.
 //
 // # Concurrency
 //

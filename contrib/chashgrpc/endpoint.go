@@ -177,3 +177,16 @@ func (e *endpoint) close() {
 		e.leaf.Close()
 	}
 }
+
+// addresses returns the endpoint's addresses in the order of the resolver.
+func (e *endpoint) addresses() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var addresses []string
+	for _, at := range e.given.ResolverState.Endpoints {
+		for _, a := range at.Addresses {
+			addresses = append(addresses, a.Addr)
+		}
+	}
+	return addresses
+}

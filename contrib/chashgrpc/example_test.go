@@ -5,6 +5,11 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
 
 	"github.com/chash-go/chash/contrib/chashgrpc"
 	"google.golang.org/grpc"
@@ -80,4 +85,76 @@ func ExampleSetHashKey() {
 		log.Fatal(err)
 	}
 	defer conn.Close()
+}
+
+// The resolver is DNS, which knows of no weights: a function gives them.
+func ExampleAnnotator() {
+	annotator := chashgrpc.NewAnnotator(func(e resolver.Endpoint) resolver.Endpoint {
+		if strings.HasPrefix(e.Addresses[0].Addr, "10.2.") { // the zone of the large machines
+			return chashgrpc.SetWeight(e, 3)
+		}
+		return e
+	})
+	conn, err := grpc.NewClient("dns:///greeter.example.com:50051",
+		grpc.WithResolvers(annotator.Wrap(resolver.Get("dns"))),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"chash_maglev": {}}]}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+}
+
+// Weights come from a file, and follow it while the program runs.
+func ExampleFile() {
+	path := filepath.Join(os.TempDir(), "endpoints.json")
+	if err := os.WriteFile(path, []byte(`{"10.1.0.9:50051": {"weight": 3, "hashKey": "pod-1"}}`), 0o600); err != nil {
+		log.Fatal(err)
+	}
+	defer os.Remove(path)
+
+	file, err := chashgrpc.OpenFile(path, 5*time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	var handle chashgrpc.Handle // shows what the policy has made of it
+	pods := manual.NewBuilderWithScheme("pods")
+	pods.InitialState(resolver.State{Addresses: []resolver.Address{{Addr: "10.1.0.7:50051"}, {Addr: "10.1.0.9:50051"}}})
+	conn, err := grpc.NewClient("pods:///greeter",
+		grpc.WithResolvers(handle.Wrap(file.Wrap(pods))),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"chash_ring": {"lazy": true}}]}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	conn.Connect()
+	for len(handle.Endpoints()) == 0 { // the resolver has yet to answer
+		runtime.Gosched()
+	}
+	for _, e := range handle.Endpoints() {
+		fmt.Println(e.Name, e.HashKey, e.Weight)
+	}
+	// Output:
+	// 10.1.0.7:50051 10.1.0.7:50051 1
+	// 10.1.0.9:50051 pod-1 3
+}
+
+// A Handle answers why the RPCs of a key go where they go.
+func ExampleForTarget() {
+	conn, err := grpc.NewClient("dns:///greeter.example.com:50051",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"chash_maglev": {}}]}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+
+	handle := chashgrpc.ForTarget(conn.CanonicalTarget())
+	fmt.Println(handle.Explain("user:42")) // no RPC was made yet
+	// Output:
+	// key "user:42", hash , home -1
+	// result: chash: no backends
 }

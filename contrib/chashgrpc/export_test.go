@@ -32,3 +32,10 @@ func Aggregate(states ...connectivity.State) connectivity.State {
 	}
 	return count.aggregate()
 }
+
+// Targets returns the number of targets that have a Handle.
+func Targets() int {
+	registry.mu.Lock()
+	defer registry.mu.Unlock()
+	return len(registry.at)
+}

@@ -44,10 +44,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if l := e.link.Load(); l.state == connectivity.Ready {
 		return l.picker.Pick(info)
 	}
-	if e = p.instead(e, key, info); e != nil {
-		return e.pick(info)
-	}
-	return wait()
+	return p.instead(e, key, info)
 }
 
 // pick picks the endpoint's connection. Where that has been lost since the caller
@@ -64,25 +61,39 @@ func wait() (balancer.PickResult, error) {
 	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
 }
 
-// instead returns the endpoint that an RPC goes to instead of its own, whose connection
-// is not READY, or nil if the RPC is to wait.
-func (p *picker) instead(own *endpoint, key string, info balancer.PickInfo) *endpoint {
+// instead picks for an RPC whose own endpoint is not READY: it waits, or goes elsewhere.
+func (p *picker) instead(own *endpoint, key string, info balancer.PickInfo) (balancer.PickResult, error) {
+	if p.waits(own, key, info) {
+		p.policy.picks.waited.Add(1)
+		return wait()
+	}
+	e := p.elsewhere(key)
+	if e == nil {
+		p.policy.picks.waited.Add(1)
+		return wait()
+	}
+	p.policy.picks.elsewhere.Add(1)
+	return e.pick(info)
+}
+
+// waits reports whether an RPC is to wait for its own endpoint, and sees to it that
+// gRPC picks again when it no longer is.
+func (p *picker) waits(own *endpoint, key string, info balancer.PickInfo) bool {
 	if own.want() && p.config.lazy {
 		p.warm(key)
 	}
 	l := own.link.Load()
 	if l.state != connectivity.Connecting {
-		return nil // it is about to connect, or another picker is on its way
+		return true // it is about to connect, or another picker is on its way
 	}
 	end, ends := patience(info.Ctx, l.since, p.config.connectWait)
-	if !ends {
-		return nil
+	if ends && !time.Now().Before(end) {
+		return false
 	}
-	if time.Now().Before(end) {
+	if ends {
 		p.policy.alarm.set(end)
-		return nil
 	}
-	return p.elsewhere(key)
+	return true
 }
 
 // warm asks for a connection to the key's next endpoint, so that a failover finds it.
@@ -113,6 +124,7 @@ func (p *picker) elsewhere(key string) *endpoint {
 func (p *picker) fail(key string, info balancer.PickInfo) (balancer.PickResult, error) {
 	if own, err := p.mapping.Owner(key); err == nil {
 		if l := own.Value.link.Load(); l.state == connectivity.TransientFailure {
+			p.policy.picks.failed.Add(1)
 			return l.picker.Pick(info)
 		}
 	}
