@@ -48,6 +48,7 @@ const (
 	optionSeed       // if it is not 0
 	optionHash       // what the hash function returns for trialKey; if there is one
 	optionLoadFactor // a float64, if it is not usualLoadFactor
+	optionLoadFloor  // a float64, if it is not 0
 )
 
 // usualLoadFactor is that of data without the option, whatever the default may be.
@@ -71,7 +72,7 @@ func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, erro
 	c.cloneTo(&frozen)
 	s := frozen.now()
 	options := s.layout.config()
-	options.LoadFactor = s.loadFactor
+	options.LoadFactor, options.LoadFloor = s.bound.factor, s.bound.floor
 	data := appendHead(nil, options)
 	data = binary.BigEndian.AppendUint64(data, frozen.Fingerprint())
 	members := s.roster.members
@@ -113,6 +114,9 @@ func appendHead(data []byte, c Config) []byte {
 	}
 	if c.LoadFactor != usualLoadFactor {
 		option(optionLoadFactor, math.Float64bits(c.LoadFactor))
+	}
+	if c.LoadFloor != 0 {
+		option(optionLoadFloor, math.Float64bits(c.LoadFloor))
 	}
 	return append(data, optionEnd)
 }
@@ -208,6 +212,7 @@ type form[T any] struct {
 	hashed      bool // by a function of the caller's
 	hash        uint64
 	loadFactor  float64
+	loadFloor   float64
 	fingerprint uint64
 	members     []Backend[T] // without values
 	values      [][]byte
@@ -221,7 +226,7 @@ func (f *form[T]) options() Option {
 		} else {
 			c.Replicas = f.size
 		}
-		c.Seed, c.LoadFactor = f.seed, f.loadFactor
+		c.Seed, c.LoadFactor, c.LoadFloor = f.seed, f.loadFactor, f.loadFloor
 	})
 }
 
@@ -240,6 +245,8 @@ func (f *form[T]) accept(c config, err error) error {
 		return differ("seed", c.Seed, f.seed)
 	case c.LoadFactor != f.loadFactor:
 		return differ("load factor", c.LoadFactor, f.loadFactor)
+	case c.LoadFloor != f.loadFloor:
+		return differ("load floor", c.LoadFloor, f.loadFloor)
 	case f.hashed && !c.hashGiven:
 		return fmt.Errorf("%w: the structure has a hash function, want WithHash", ErrOptionsDiffer)
 	case !f.hashed && c.hashGiven:
@@ -354,6 +361,7 @@ func (f *form[T]) readOptions(r *reader) error {
 		case number == optionHash:
 			f.hashed, f.hash = true, value
 		case number == optionLoadFactor && f.setLoadFactor(math.Float64frombits(value)):
+		case number == optionLoadFloor && f.setLoadFloor(math.Float64frombits(value)):
 		default:
 			return fmt.Errorf("option %d of value %#x", number, value)
 		}
@@ -369,6 +377,12 @@ func (f *form[T]) readOptions(r *reader) error {
 func (f *form[T]) setLoadFactor(c float64) bool {
 	f.loadFactor = c
 	return validLoadFactor(c) && c != usualLoadFactor
+}
+
+// setLoadFloor is setLoadFactor for a load floor.
+func (f *form[T]) setLoadFloor(n float64) bool {
+	f.loadFloor = n
+	return validLoadFloor(n) && n != 0
 }
 
 func (f *form[T]) readBackend(r *reader, b *Backend[T], value *[]byte) error {

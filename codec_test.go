@@ -375,7 +375,7 @@ func TestUnmarshal_Inconsistent(t *testing.T) {
 				{"seed 0", func(f *form) { f.options = append(f.options, formOption{2, 0}) }, "option 2"},
 				{"an option twice", func(f *form) { f.options = append(f.options, f.options[0]) }, "option 1 after 1"},
 				{"options out of order", func(f *form) { f.options = append([]formOption{{2, 1}}, f.options...) }, "option 1 after 2"},
-				{"an unknown option", func(f *form) { f.options = append(f.options, formOption{5, 1}) }, "option 5"},
+				{"an unknown option", func(f *form) { f.options = append(f.options, formOption{0xEE, 1}) }, "option 238"},
 				{"seed and hash", func(f *form) { f.options = append(f.options, formOption{2, 1}, formOption{3, 1}) }, "seed"},
 				{"another size", func(f *form) { f.options[0].value = 3 }, "fingerprint"},
 				{"another seed", func(f *form) { f.options = append(f.options, formOption{2, 1}) }, "fingerprint"},
@@ -870,38 +870,50 @@ func FuzzMarshal(f *testing.F) {
 	})
 }
 
-// The load factor is an option of the form: there if it is not the default, never
-// if it is, and valid.
-func TestMarshal_LoadFactor(t *testing.T) {
-	for _, kind := range structures {
-		t.Run(kind.name, func(t *testing.T) {
-			s, err := kind.make(numbered("b", 1), chash.WithLoadFactor(2.5))
-			require.NoError(t, err)
-			data := marshal(t, s)
-			back, err := unmarshal(kind.name, data, decodeString)
-			require.NoError(t, err)
-			require.Equal(t, data, marshal(t, back), "the load factor is lost")
+// The load factor and the load floor are options of the form: there if they are not the
+// default, never if they are, and valid.
+func TestMarshal_Bound(t *testing.T) {
+	type numbers = []float64
+	for _, test := range []struct {
+		name    string
+		number  byte
+		set     func(float64) chash.Option
+		usual   float64
+		invalid numbers
+	}{
+		{"factor", 4, chash.WithLoadFactor, 1.25, numbers{1.25, 1, 0, -2, math.NaN(), math.Inf(1), math.Inf(-1)}},
+		{"floor", 5, chash.WithLoadFloor, 0, numbers{0, math.Copysign(0, -1), -2, math.NaN(), math.Inf(1), math.Inf(-1)}},
+	} {
+		for _, kind := range structures {
+			t.Run(test.name+"/"+kind.name, func(t *testing.T) {
+				s, err := kind.make(numbered("b", 1), test.set(2.5))
+				require.NoError(t, err)
+				data := marshal(t, s)
+				back, err := unmarshal(kind.name, data, decodeString)
+				require.NoError(t, err)
+				require.Equal(t, data, marshal(t, back), "the number is lost")
 
-			size := uint64(chash.DefaultTableSize)
-			letter := byte('M')
-			if kind.name == "ring" {
-				size, letter = chash.DefaultReplicas, 'R'
-			}
-			with := func(factor float64) []byte {
-				return form{letter, []formOption{{1, size}, {4, math.Float64bits(factor)}}, s.(marshaler).Fingerprint(), s.Backends()}.bytes()
-			}
-			require.Equal(t, data, with(2.5))
-			for _, factor := range []float64{1.25, 1, 0, -2, math.NaN(), math.Inf(1), math.Inf(-1)} {
-				_, err := unmarshal(kind.name, with(factor), decodeString)
-				require.ErrorIs(t, err, chash.ErrCorrupt, "%v", factor)
-			}
+				size := uint64(chash.DefaultTableSize)
+				letter := byte('M')
+				if kind.name == "ring" {
+					size, letter = chash.DefaultReplicas, 'R'
+				}
+				with := func(x float64) []byte {
+					return form{letter, []formOption{{1, size}, {test.number, math.Float64bits(x)}}, s.(marshaler).Fingerprint(), s.Backends()}.bytes()
+				}
+				require.Equal(t, data, with(2.5))
+				for _, x := range test.invalid {
+					_, err := unmarshal(kind.name, with(x), decodeString)
+					require.ErrorIs(t, err, chash.ErrCorrupt, "%v", x)
+				}
 
-			_, err = unmarshal(kind.name, data, decodeString, chash.WithLoadFactor(2.5))
-			require.NoError(t, err)
-			_, err = unmarshal(kind.name, data, decodeString, chash.WithLoadFactor(1.25))
-			require.ErrorIs(t, err, chash.ErrOptionsDiffer)
-			_, err = unmarshal(kind.name, data, decodeString, chash.WithLoadFactor(1))
-			require.ErrorIs(t, err, chash.ErrOptionsDiffer)
-		})
+				_, err = unmarshal(kind.name, data, decodeString, test.set(2.5))
+				require.NoError(t, err)
+				for _, x := range []float64{test.usual, 1, -1} {
+					_, err = unmarshal(kind.name, data, decodeString, test.set(x))
+					require.ErrorIs(t, err, chash.ErrOptionsDiffer, "%v", x)
+				}
+			})
+		}
 	}
 }

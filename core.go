@@ -23,6 +23,11 @@ type layout[L any] interface {
 	kind() string
 	// walk returns the order in which the key meets the owners.
 	walk(key string) walk
+	// start returns the walk of a key and its hash, with which walkAgain makes the walk
+	// among other placements without another call of the caller's hash function.
+	start(key string) (walk, uint64)
+	// walkAgain returns the walk of a hash, which is that of a key or, if it is bare, none.
+	walkAgain(hash uint64, key string, bare bool) walk
 	// digest returns the hash of the key, big-endian.
 	digest(key string) []byte
 	// spread returns the share of the key space that each placement owns.
@@ -57,12 +62,12 @@ const cacheLine = 64
 
 // init fills the core of a structure under construction: the layout is the
 // empty one that carries the options.
-func (c *core[T, L]) init(empty L, loadFactor float64, backends []Backend[T]) error {
+func (c *core[T, L]) init(empty L, b bound, backends []Backend[T]) error {
 	first := &snapshot[T, L]{
-		layout:     empty,
-		roster:     newRoster[T](nil),
-		loadFactor: loadFactor,
-		fallbacks:  &c.fallbacks,
+		layout:    empty,
+		roster:    newRoster[T](nil),
+		bound:     b,
+		fallbacks: &c.fallbacks,
 	}
 	first.derive()
 	c.current.Store(first)
@@ -301,9 +306,10 @@ func (c *core[T, L]) amend(i int, b Backend[T]) {
 	defer c.mu.Unlock()
 	next := c.now().copy()
 	if p, placed := next.amend(i, b); placed {
-		c.requota(next, p)
+		c.publishLead(next, p)
+	} else {
+		c.current.Store(next)
 	}
-	c.current.Store(next)
 }
 
 // Backends returns a copy of what there is, sorted by name, with weights of 0

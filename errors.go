@@ -11,8 +11,12 @@ var (
 	ErrNoBackends = errors.New("chash: no backends")
 
 	// ErrNoHealthyBackends is returned by lookups where there are backends but
-	// every one is Unhealthy or Draining, and by GetFunc where accept takes none.
+	// every one is Unhealthy or Draining. ErrNoneAccepted is one too.
 	ErrNoHealthyBackends = errors.New("chash: no healthy backends")
+
+	// ErrNoneAccepted is returned by GetFunc and AcquireFunc where there are healthy
+	// backends but accept takes none. It matches ErrNoHealthyBackends as well.
+	ErrNoneAccepted error = noneAccepted{}
 
 	// ErrEmptyName is returned for a backend without a Name.
 	ErrEmptyName = errors.New("chash: backend name is empty")
@@ -33,9 +37,10 @@ var (
 	// shall have no share is a Draining one.
 	ErrInvalidWeight = errors.New("chash: invalid weight")
 
-	// ErrInvalidOption is returned by the constructors, UnmarshalMaglev, UnmarshalRing
-	// and SetLoadFactor for an option out of its range and for options that exclude
-	// each other. Its text says which and what the range is.
+	// ErrInvalidOption is returned by the constructors, UnmarshalMaglev, UnmarshalRing,
+	// SetLoadFactor, SetLoadFloor and the calls that take leases for an option out of its
+	// range and for options that exclude each other. Its text says which and what the
+	// range is.
 	ErrInvalidOption = errors.New("chash: invalid option")
 
 	// ErrTableSizeNotPrime is returned by NewMaglev for a table size that is not a
@@ -66,3 +71,8 @@ var (
 	// size, seed and hash function.
 	ErrIncomparable = errors.New("chash: structures cannot be compared")
 )
+
+type noneAccepted struct{}
+
+func (noneAccepted) Error() string { return "chash: no healthy backend was accepted" }
+func (noneAccepted) Unwrap() error { return ErrNoHealthyBackends }

@@ -92,8 +92,8 @@ func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 // each placement it meets; of backends that share one, about the healthy one that
 // outranks the other healthy ones. A nil accept takes every one. It may call the
 // structure, also to change it: the lookup keeps to the state that it began with. On an
-// empty structure the error is ErrNoBackends; without a healthy backend that accept
-// takes it is ErrNoHealthyBackends. It costs a read for each slot or point met, of which
+// empty structure the error is ErrNoBackends, without a healthy backend
+// it is ErrNoHealthyBackends, and where accept takes none it is ErrNoneAccepted. It costs a read for each slot or point met, of which
 // it takes some N log N to meet all of N equal placements, and allocates nothing for the
 // first 32.
 func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
@@ -108,7 +108,8 @@ func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 	for {
 		p, found := cursor.next(&s.view)
 		if !found {
-			return s.fail()
+			var zero T
+			return zero, ErrNoneAccepted
 		}
 		if accept(s.values[p]) {
 			return s.values[p], nil

@@ -42,7 +42,7 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 		strides: newDivisor(uint32(c.TableSize - 1)),
 		hash:    newHasher(c.Hash, c.Seed),
 	}
-	if err := m.init(empty, c.LoadFactor, backends); err != nil {
+	if err := m.init(empty, c.bound(), backends); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -111,7 +111,7 @@ func getAhead[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	if s.live == 0 {
 		return s.fail()
 	}
-	home, stride := s.layout.start(hash)
+	home, stride := s.layout.begin(hash)
 	p, passed := s.ahead(home, stride, hops)
 	if passed == hops {
 		var more int
@@ -169,6 +169,13 @@ func (t *table) kind() string { return "Maglev" }
 
 func (t *table) walk(key string) walk { return t.walkOf(t.hash.key(key)) }
 
+func (t *table) start(key string) (walk, uint64) {
+	hash := t.hash.key(key)
+	return t.walkOf(hash), hash
+}
+
+func (t *table) walkAgain(hash uint64, _ string, _ bool) walk { return t.walkOf(hash) }
+
 // home returns the slot of a hash.
 func (t *table) home(hash uint64) uint32 {
 	_, slot := t.slots.divmod(hash)
@@ -189,10 +196,10 @@ const hops = 1 + probes
 // with one home slot begin the last part of the walk far from each other.
 const scatter = 0x9E3779B97F4A7C15
 
-// start returns the home slot of a hash and its stride. The stride comes from all bits
+// begin returns the home slot of a hash and its stride. The stride comes from all bits
 // of the hash, mixed: hashes of the caller's may have few that differ, and then a
 // quotient of the hash would give most of them one stride.
-func (t *table) start(hash uint64) (home, stride uint32) {
+func (t *table) begin(hash uint64) (home, stride uint32) {
 	_, stride = t.strides.divmod(mix(hash))
 	return t.home(hash), stride + 1
 }
@@ -201,7 +208,7 @@ func (t *table) start(hash uint64) (home, stride uint32) {
 func (t *table) last(hash uint64) uint32 { return t.home(hash * scatter) }
 
 func (t *table) walkOf(hash uint64) walk {
-	home, stride := t.start(hash)
+	home, stride := t.begin(hash)
 	return walk{
 		pos:    home,
 		stride: stride,

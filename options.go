@@ -77,6 +77,17 @@ func WithLoadFactor(c float64) Option {
 	return option(func(o *config) { o.LoadFactor = c })
 }
 
+// WithLoadFloor sets how many leases a backend has room for whatever its fair share is:
+// its bound is never below n for a weight of 1, and never below n * weight for others.
+// So with few requests in flight keys stay with their backends, and the load factor
+// begins to matter where there is load to share. The default is 0: no floor. In units of
+// cost it is where leases have one, and it may be a fraction, for weights such as
+// millicores: 0.008 is 8 leases for a weight of 1,000. A negative floor, infinity and NaN
+// are ErrInvalidOption. It can be changed later with SetLoadFloor.
+func WithLoadFloor(n float64) Option {
+	return option(func(o *config) { o.LoadFloor = n })
+}
+
 // A Config has the options of a structure as they are now: those that were given, and
 // the defaults of the others. What only the other structure has is 0.
 //
@@ -91,13 +102,14 @@ type Config struct {
 	Seed       uint64                  // see WithSeed
 	Hash       func(key string) uint64 // nil without WithHash
 	LoadFactor float64                 // see WithLoadFactor and SetLoadFactor
+	LoadFloor  float64                 // see WithLoadFloor and SetLoadFloor
 }
 
 // Config returns the options of the structure.
 func (c *core[T, L]) Config() Config {
 	s := c.now()
 	options := s.layout.config()
-	options.LoadFactor = s.loadFactor
+	options.LoadFactor, options.LoadFloor = s.bound.factor, s.bound.floor
 	return options
 }
 
@@ -107,6 +119,7 @@ func (from Config) set(c *config) {
 	override(&c.Replicas, from.Replicas)
 	override(&c.Seed, from.Seed)
 	override(&c.LoadFactor, from.LoadFactor)
+	override(&c.LoadFloor, from.LoadFloor)
 	if from.Hash != nil {
 		c.Hash, c.hashGiven = from.Hash, true
 	}
@@ -125,6 +138,8 @@ type config struct {
 	hashGiven bool
 	blind     uint64 // in tests: bits of SHA-256 positions to clear, so that ties occur
 }
+
+func (c *config) bound() bound { return bound{c.LoadFactor, c.LoadFloor} }
 
 func maglevConfig(opts []MaglevOption) (config, error) {
 	c := config{Config: Config{TableSize: DefaultTableSize, LoadFactor: DefaultLoadFactor}}
@@ -165,7 +180,8 @@ func (c *config) validate() error {
 	if c.hashGiven && c.Seed != 0 {
 		return invalidOption("seed %d and a hash function exclude each other", c.Seed)
 	}
-	return validateLoadFactor(c.LoadFactor)
+	b := c.bound()
+	return b.validate()
 }
 
 func invalidOption(format string, args ...any) error {

@@ -14,6 +14,7 @@ type configured interface {
 	structure
 	Config() chash.Config
 	SetLoadFactor(c float64) error
+	SetLoadFloor(n float64) error
 }
 
 // checkConfig compares all but the hash functions, of which it asks for one key.
@@ -36,13 +37,14 @@ func TestConfig(t *testing.T) {
 			require.Equal(t, chash.Config{Replicas: 160, LoadFactor: 1.25}, defaults)
 		}
 
-		seeded := make(t, chash.Named("a", "b"), chash.WithSeed(7), chash.WithLoadFactor(2)).(configured)
+		seeded := make(t, chash.Named("a", "b"), chash.WithSeed(7), chash.WithLoadFactor(2), chash.WithLoadFloor(4)).(configured)
 		want := defaults
-		want.Seed, want.LoadFactor = 7, 2
+		want.Seed, want.LoadFactor, want.LoadFloor = 7, 2, 4
 		checkConfig(t, want, seeded.Config())
 		require.NoError(t, seeded.Add(chash.Named("c")...))
 		require.NoError(t, seeded.SetLoadFactor(3))
-		want.LoadFactor = 3
+		require.NoError(t, seeded.SetLoadFloor(5))
+		want.LoadFactor, want.LoadFloor = 3, 5
 		checkConfig(t, want, seeded.Config())
 		checkConfig(t, want, seeded.Clone().(interface{ Config() chash.Config }).Config())
 
@@ -64,7 +66,7 @@ func TestConfig(t *testing.T) {
 func TestConfig_AsAnOption(t *testing.T) {
 	backends := chash.Named("a", "b", "c")
 	for _, opts := range [][]chash.Option{
-		nil, {chash.WithSeed(9)}, {chash.WithHash(upsideDown), chash.WithLoadFactor(1.5)},
+		nil, {chash.WithSeed(9)}, {chash.WithHash(upsideDown), chash.WithLoadFactor(1.5), chash.WithLoadFloor(2)},
 	} {
 		m, err := chash.NewMaglev(backends, chash.Options(opts...), chash.WithTableSize(251))
 		require.NoError(t, err)
@@ -100,7 +102,7 @@ func TestConfig_AsAnOption(t *testing.T) {
 
 	_, err := chash.NewMaglev(backends, chash.Config{TableSize: 4})
 	require.ErrorIs(t, err, chash.ErrTableSizeNotPrime)
-	for _, c := range []chash.Config{{Replicas: -1}, {LoadFactor: 1}, {Seed: 1, Hash: upsideDown}} {
+	for _, c := range []chash.Config{{Replicas: -1}, {LoadFactor: 1}, {LoadFloor: -1}, {Seed: 1, Hash: upsideDown}} {
 		_, err = chash.NewRing(backends, c)
 		require.ErrorIs(t, err, chash.ErrInvalidOption, "%+v", c)
 	}

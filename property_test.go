@@ -940,7 +940,7 @@ func TestProperty_GetN(t *testing.T) {
 					asked = append(asked, value)
 					return false
 				})
-				require.ErrorIs(t, err, chash.ErrNoHealthyBackends)
+				require.ErrorIs(t, err, chash.ErrNoneAccepted)
 				require.Equal(t, all, asked)
 			}
 		})

@@ -141,8 +141,8 @@ func TestRace_WholeStates(t *testing.T) {
 				if m, err := s.GetFunc(key, func(m *member) bool {
 					asked = append(asked, m)
 					return false
-				}); m != nil || err != chash.ErrNoHealthyBackends {
-					return fmt.Errorf("GetFunc = %v, %v, want %v", m, err, chash.ErrNoHealthyBackends)
+				}); m != nil || err != chash.ErrNoneAccepted {
+					return fmt.Errorf("GetFunc = %v, %v, want %v", m, err, chash.ErrNoneAccepted)
 				}
 				if err := all("GetFunc", asked, nil); err != nil {
 					return err
@@ -421,7 +421,7 @@ func TestRace_NoWaitForRebuild(t *testing.T) {
 
 // changing are the methods that change the membership, which wait for each other.
 var changing = []string{
-	"Add", "Remove", "Set", "Reconcile", "Clear", "SetState", "CompareAndSwapState", "SetWeight", "SetValue", "SetLoadFactor",
+	"Add", "Remove", "Set", "Reconcile", "Clear", "SetState", "CompareAndSwapState", "SetWeight", "SetValue", "SetLoadFactor", "SetLoadFloor",
 }
 
 // TestRace_NoReaderWaits calls, in the middle of a rebuild, every method but those that

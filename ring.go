@@ -45,7 +45,7 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 		hash:     newHasher(c.Hash, 0),
 		digests:  digester{seed: c.Seed, mask: ^c.blind},
 	}
-	if err := r.init(options.empty(1), c.LoadFactor, backends); err != nil {
+	if err := r.init(options.empty(1), c.bound(), backends); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -120,7 +120,25 @@ func getPoint[T any](s *snapshot[T, *ring], point uint32, position uint64) (T, e
 
 func (r *ring) kind() string { return "Ring" }
 
-func (r *ring) walk(key string) walk { return walk{then: r.wrap(r.locate(key))} }
+func (r *ring) walk(key string) walk {
+	w, _ := r.start(key)
+	return w
+}
+
+func (r *ring) start(key string) (walk, uint64) {
+	position := r.position(key)
+	return r.walkAgain(position, key, false), position
+}
+
+// walkAgain begins at the first point at or after the position: for a key by the rest
+// of its digest too, where that decides.
+func (r *ring) walkAgain(position uint64, key string, bare bool) walk {
+	point, word := r.find(position)
+	if !bare && r.tied(word, position) {
+		point, _ = r.findTied(key, point, position)
+	}
+	return walk{then: r.wrap(point)}
+}
 
 // wrap returns the point, or the first one for the number of points.
 func (r *ring) wrap(point uint32) uint32 {
@@ -234,17 +252,6 @@ type ring struct {
 	replicas   uint64
 	hash       hasher   // if it has a function, of 64-bit positions
 	digests    digester // else
-}
-
-// locate returns the first point at or after a key, the number of points if there
-// is none.
-func (r *ring) locate(key string) uint32 {
-	position := r.position(key)
-	point, word := r.find(position)
-	if r.tied(word, position) {
-		point, _ = r.findTied(key, point, position)
-	}
-	return point
 }
 
 // position returns the position of a key.

@@ -17,9 +17,9 @@ type snapshot[T any, L layout[L]] struct {
 	rotation rotation
 	roster   *roster[T]
 
-	loadFactor float64
-	rebuilds   uint64
-	lastTime   time.Duration // of a rebuild
+	bound    bound
+	rebuilds uint64
+	lastTime time.Duration // of a rebuild
 
 	fallbacks *atomic.Uint64 // of the core
 	quotas    *quotas        // nil until Acquire is called

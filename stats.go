@@ -27,14 +27,16 @@ type Stats struct {
 	// unhealthy. It is extrapolated from one key in 64, chosen by its hash.
 	Fallbacks uint64 `json:"fallbacks"`
 
-	// LoadFactor is the c of WithLoadFactor or SetLoadFactor.
+	// LoadFactor is the c of WithLoadFactor or SetLoadFactor, and LoadFloor the floor of
+	// WithLoadFloor or SetLoadFloor.
 	LoadFactor float64 `json:"load_factor"`
+	LoadFloor  float64 `json:"load_floor"`
 
-	// InFlight is the number of leases that Acquire has given or is about to give and
-	// that are not released, those of unhealthy and removed backends included. Loads
-	// has them by name of backend, without those that have none; it is never nil. Leases
-	// come and go while this is read, so that the loads may be less than InFlight
-	// together.
+	// Loads has the leases that are not released by name of backend, without those that
+	// have none: their number, or what they cost together where WithCost says so. It is
+	// never nil. Those of unhealthy and removed backends are included, although they do
+	// not count towards the bound of others. InFlight is the sum of Loads. Leases come and
+	// go while this is read, so that it need not have been so at one moment.
 	InFlight int64            `json:"in_flight"`
 	Loads    map[string]int64 `json:"loads"`
 }
@@ -43,7 +45,6 @@ type Stats struct {
 // backend and, on a ring, each point.
 func (c *core[T, L]) Stats() Stats {
 	s := c.now()
-	loads := c.loads() // before the total, which they do not exceed
 	stats := Stats{
 		Backends:    len(s.roster.members),
 		Placements:  len(s.roster.placements),
@@ -51,10 +52,10 @@ func (c *core[T, L]) Stats() Stats {
 		Rebuilds:    s.rebuilds,
 		LastRebuild: s.lastTime,
 		Fallbacks:   c.fallbacks.Load(),
-		LoadFactor:  s.loadFactor,
-		Loads:       loads,
-		InFlight:    c.inFlight(),
+		LoadFactor:  s.bound.factor,
+		LoadFloor:   s.bound.floor,
 	}
+	stats.Loads, stats.InFlight = c.loads()
 	for _, b := range s.roster.members {
 		switch b.State {
 		case Healthy:

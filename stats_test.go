@@ -106,6 +106,7 @@ func TestStats_JSON(t *testing.T) {
 	knowers(t, numbered("b", 6), func(t *testing.T, s knower) {
 		require.NoError(t, s.SetState("b0", chash.Unhealthy))
 		require.NoError(t, s.SetState("b1", chash.Draining))
+		require.NoError(t, s.(bounded).SetLoadFloor(3))
 		_, err := s.(bounded).Acquire("key")
 		require.NoError(t, err)
 		for i := range 1000 {
@@ -383,7 +384,7 @@ func TestStats_Loads(t *testing.T) {
 	knowers(t, numbered("b", 3), func(t *testing.T, s knower) {
 		require.Zero(t, s.Stats().InFlight)
 		taker := s.(interface {
-			Acquire(key string) (chash.Lease[string], error)
+			Acquire(key string, opts ...chash.LeaseOption) (chash.Lease[string], error)
 		})
 		first, err := taker.Acquire("key")
 		require.NoError(t, err)

@@ -570,7 +570,7 @@ func (w *twin) differInKey(s structure, key string) error {
 			asked = append(asked, value)
 			return len(asked) == accepted+1
 		})
-		want, wantErr := "", cmp.Or(w.err(), chash.ErrNoHealthyBackends)
+		want, wantErr := "", cmp.Or(w.err(), chash.ErrNoneAccepted)
 		if accepted < len(all) {
 			want, wantErr = all[accepted], nil
 		}

@@ -15,8 +15,8 @@ type mapping interface {
 	GetN(key string, n int) ([]*endpoint, error)
 	GetFunc(key string, accept func(*endpoint) bool) (*endpoint, error)
 	Owner(key string) (chash.Backend[*endpoint], error)
-	Acquire(key string) (chash.Lease[*endpoint], error)
-	AcquireNext() (chash.Lease[*endpoint], error)
+	Acquire(key string, opts ...chash.LeaseOption) (chash.Lease[*endpoint], error)
+	AcquireNext(opts ...chash.LeaseOption) (chash.Lease[*endpoint], error)
 	Set(backends []chash.Backend[*endpoint]) error
 	SetState(name string, state chash.State) error
 	SetLoadFactor(factor float64) error

@@ -26,12 +26,18 @@ import (
 // bounded is a structure with its leases, and with what tests see of them.
 type bounded interface {
 	structure
-	Acquire(key string) (chash.Lease[string], error)
-	AcquireNext() (chash.Lease[string], error)
+	Acquire(key string, opts ...chash.LeaseOption) (chash.Lease[string], error)
+	AcquireBytes(key []byte, opts ...chash.LeaseOption) (chash.Lease[string], error)
+	AcquireHash(hash uint64, opts ...chash.LeaseOption) (chash.Lease[string], error)
+	AcquireFunc(key string, accept func(string) bool, opts ...chash.LeaseOption) (chash.Lease[string], error)
+	AcquireNext(opts ...chash.LeaseOption) (chash.Lease[string], error)
 	SetLoadFactor(factor float64) error
+	SetLoadFloor(n float64) error
 	Stats() chash.Stats
 	Loads() map[string]int64
 	InFlight() int64
+	Counted() int64
+	BeginAcquire(key string, keyed bool) func() (chash.Lease[string], error)
 	Tallies() int
 	HasQuotas() bool
 	Turn(count int) string
@@ -131,13 +137,34 @@ func zipf(random *rand.Rand, keys uint64) func() string {
 	return func() string { return fmt.Sprint("key-", z.Uint64()) }
 }
 
-// A ledgerTwin is what leases are to do, one after the other.
+// A ledgerTwin is what leases are to do, one after the other, in exact numbers.
 type ledgerTwin struct {
-	c        float64
-	backends map[string]chash.Backend[string]
-	loads    map[string]int64
-	total    int64
-	turn     int // of those that came without a key
+	factor, floor float64
+	backends      map[string]chash.Backend[string]
+	loads         map[string]int64
+	turn          int // of those that came without a key
+	among         int // leases for which all that were accepted were full
+}
+
+// inFlight is the sum of all loads.
+func (w *ledgerTwin) inFlight() int64 {
+	sum := int64(0)
+	for _, load := range w.loads {
+		sum += load
+	}
+	return sum
+}
+
+// counted is the sum of the loads that count towards a bound: of the backends which can
+// get a lease, or of those that are named.
+func (w *ledgerTwin) counted(names ...string) (total, weights int64) {
+	for _, b := range answeringOf(w.backends) {
+		if names == nil || slices.Contains(names, b.Name) {
+			total += w.loads[b.Name]
+			weights += int64(b.Weight)
+		}
+	}
+	return total, weights
 }
 
 // rotation is the order for a lease without a key, whose turn this takes. Whose turn it
@@ -158,46 +185,70 @@ func (w *ledgerTwin) rotation(s bounded) []string {
 	return slices.Concat(order[at:], order[:at])
 }
 
-// acquire returns the backend that the next lease of a key is to be on, given
-// the key's order of preference, and counts it.
-func (w *ledgerTwin) acquire(order []string) string {
-	answering := answeringOf(w.backends)
-	healthy := int64(0)
-	for _, b := range answering {
-		healthy += int64(b.Weight)
-	}
+// first returns the first of those names whose load is below its bound for a total
+// and a sum of weights.
+func (w *ledgerTwin) first(order []string, total, weights int64) string {
 	for _, name := range order {
-		if w.loads[name] < boundOf(w.c, w.total+1, w.backends[name].Weight, healthy) {
-			w.loads[name]++
-			w.total++
+		weight := int64(w.backends[name].Weight)
+		bound := new(big.Rat).SetFloat64(w.factor)
+		bound.Mul(bound, big.NewRat(total*weight, weights))
+		least := new(big.Rat).SetFloat64(w.floor)
+		least.Mul(least, big.NewRat(weight, 1))
+		if load := big.NewRat(w.loads[name], 1); load.Cmp(bound) < 0 || load.Cmp(least) < 0 {
 			return name
 		}
 	}
 	return ""
 }
 
-func (w *ledgerTwin) release(name string) {
-	w.total--
-	if w.loads[name]--; w.loads[name] == 0 {
+// acquire returns the backend that the next lease of a key is to be on, given the
+// key's order of preference, and counts it. A nil accept takes every one.
+func (w *ledgerTwin) acquire(order []string, cost int64, accept func(string) bool) string {
+	total, weights := w.counted()
+	if accept != nil {
+		order = slices.DeleteFunc(slices.Clone(order), func(name string) bool { return !accept(name) })
+	}
+	if len(order) == 0 {
+		return ""
+	}
+	name := w.first(order, total+cost, weights)
+	if name == "" { // among those alone
+		w.among++
+		total, weights = w.counted(order...)
+		name = w.first(order, total+cost, weights)
+	}
+	w.loads[name] += cost
+	return name
+}
+
+func (w *ledgerTwin) release(name string, cost int64) {
+	if w.loads[name] -= cost; w.loads[name] == 0 {
 		delete(w.loads, name)
 	}
+}
+
+// A twinLease is a lease and what it costs.
+type twinLease struct {
+	*chash.Lease[string]
+	cost int64
 }
 
 // TestAcquire_Twin compares every lease with the twin's, through changes of
 // everything: states, weights, shared placements, removals and returns.
 func TestAcquire_Twin(t *testing.T) {
 	factors := []float64{chash.DefaultLoadFactor, 1.5, 1.0625, 1 + 0x1p-40, 8, math.MaxFloat64}
+	floors := []float64{0, 0, 2, 0.25, 7.5}
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		refused := 0
+		refused, among := 0, 0
 		for seed, first := range factors {
 			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			key := zipf(random, 40)
-			w := &ledgerTwin{c: first, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
+			w := &ledgerTwin{factor: first, floor: floors[seed%len(floors)], backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
 			var opts []chash.Option
 			if first != chash.DefaultLoadFactor {
 				opts = append(opts, chash.WithLoadFactor(first))
 			}
-			s := build(nil, opts...)
+			s := build(nil, append(opts, chash.WithLoadFloor(w.floor))...)
 			fresh := func(name string) chash.Backend[string] {
 				b := chash.Backend[string]{Name: name, Value: name, Weight: 1 + random.Uint32N(6)}
 				if random.IntN(3) == 0 {
@@ -206,43 +257,66 @@ func TestAcquire_Twin(t *testing.T) {
 				return b
 			}
 			names := manyNames("b", 12)
-			var leases []*chash.Lease[string]
+			var leases []twinLease
 			for range 3000 {
 				name := names[random.IntN(len(names))]
 				b, known := w.backends[name]
 				switch op := random.IntN(100); {
 				case op < 48:
-					key := key()
-					order, _ := s.GetN(key, len(names))
-					take := func() (chash.Lease[string], error) { return s.Acquire(key) }
+					key, cost := key(), int64(1)
+					var opts []chash.LeaseOption
 					if random.IntN(3) == 0 {
-						key, order, take = "none", w.rotation(s), s.AcquireNext
+						cost = 1 + random.Int64N(20)
+						opts = append(opts, chash.WithCost(99), chash.WithCost(cost))
 					}
-					want := w.acquire(order)
+					order, _ := s.GetN(key, len(names))
+					var accept func(string) bool
+					call, take := fmt.Sprintf("Acquire(%q)", key), func() (chash.Lease[string], error) { return s.Acquire(key, opts...) }
+					switch random.IntN(6) {
+					case 0:
+						call, take = "AcquireNext()", func() (chash.Lease[string], error) { return s.AcquireNext(opts...) }
+						order = w.rotation(s)
+					case 1:
+						call, take = fmt.Sprintf("AcquireBytes(%q)", key), func() (chash.Lease[string], error) { return s.AcquireBytes([]byte(key), opts...) }
+					case 2, 3:
+						set := random.Uint32N(1<<12) & random.Uint32N(1<<12)
+						accept = func(name string) bool { return set>>slices.Index(names, name)&1 != 0 }
+						call = fmt.Sprintf("AcquireFunc(%q, %b)", key, set)
+						take = func() (chash.Lease[string], error) { return s.AcquireFunc(key, accept, opts...) }
+					}
+					want := w.acquire(order, cost, accept)
 					lease, err := take()
 					if want == "" {
 						refused++
-						if len(order) > 0 || err == nil {
-							t.Fatalf("Acquire(%q) with factor %v = %q, %v; preferred are %q, the twin finds none", key, w.c, lease.Value, err, order)
+						wantErr := chash.ErrNoneAccepted
+						if len(order) == 0 {
+							wantErr = chash.ErrNoHealthyBackends
+							if len(w.backends) == 0 {
+								wantErr = chash.ErrNoBackends
+							}
+						}
+						if err != wantErr {
+							t.Fatalf("%s with factor %v = %q, %v, want %v; preferred are %q", call, w.factor, lease.Value, err, wantErr, order)
 						}
 						break
 					}
 					if err != nil || lease.Value != want {
-						t.Fatalf("Acquire(%q) with factor %v = %q, %v, want %q; preferred are %q", key, w.c, lease.Value, err, want, order)
+						t.Fatalf("%s of cost %d with factor %v, floor %v = %q, %v, want %q; preferred are %q", call, cost, w.factor, w.floor, lease.Value, err, want, order)
 					}
-					leases = append(leases, &lease)
+					leases = append(leases, twinLease{&lease, cost})
 				case op < 90 && len(leases) > 0:
 					i := random.IntN(len(leases))
 					leases[i].Release()
-					w.release(leases[i].Value)
+					w.release(leases[i].Value, leases[i].cost)
 					leases = slices.Delete(leases, i, i+1)
 				case op < 94 && known:
 					b.Weight = 1 + random.Uint32N(6)
 					require.NoError(t, s.SetWeight(name, b.Weight))
 					w.backends[name] = b
 				case op < 95 && known:
-					w.c = factors[random.IntN(len(factors))]
-					require.NoError(t, s.SetLoadFactor(w.c))
+					w.factor, w.floor = factors[random.IntN(len(factors))], floors[random.IntN(len(floors))]
+					require.NoError(t, s.SetLoadFactor(w.factor))
+					require.NoError(t, s.SetLoadFloor(w.floor))
 				case op < 97 && known:
 					require.NoError(t, s.Remove(name))
 					delete(w.backends, name)
@@ -254,20 +328,23 @@ func TestAcquire_Twin(t *testing.T) {
 					w.backends[name] = fresh(name)
 					require.NoError(t, s.Add(w.backends[name]))
 				}
-				if !maps.Equal(s.Loads(), w.loads) || s.InFlight() != w.total {
-					t.Fatalf("loads with factor %v = %v, together %d, want %v, together %d", w.c, s.Loads(), s.InFlight(), w.loads, w.total)
+				counted, _ := w.counted()
+				if !maps.Equal(s.Loads(), w.loads) || s.InFlight() != w.inFlight() || s.Counted() != counted {
+					t.Fatalf("loads with factor %v = %v, together %d, of which count %d, want %v, together %d, of which count %d",
+						w.factor, s.Loads(), s.InFlight(), s.Counted(), w.loads, w.inFlight(), counted)
 				}
 			}
-			if len(leases) < 20 {
-				t.Errorf("leases in the end, begun with factor %v = %d, want 20 at least: the test shows little", first, len(leases))
+			if len(leases) < 10 {
+				t.Errorf("leases in the end, begun with factor %v = %d, want 10 at least: the test shows little", first, len(leases))
 			}
 			for _, lease := range leases {
 				lease.Release()
 			}
 			checkLoads(t, s, nil)
+			among += w.among
 		}
-		if refused == 0 {
-			t.Error("Acquire that had no healthy backend = 0, want some: the test shows little")
+		if refused == 0 || among < 20 {
+			t.Errorf("leases refused = %d, leases among full backends = %d, want some and 20 at least: the test shows little", refused, among)
 		}
 	})
 }
@@ -736,11 +813,11 @@ func TestAcquire_OutdatedSnapshot(t *testing.T) {
 			t.Run(name+"its backend unhealthy", func(t *testing.T) {
 				var want string
 				s, lease, err := heldUp(t, func(s bounded) {
+					require.NoError(t, s.SetState(must(s.Get("slower")), chash.Unhealthy))
 					want = must(s.Get("slower"))
-					require.NoError(t, s.SetState(want, chash.Unhealthy))
 				})
 				if err != nil || lease.Value != want {
-					t.Errorf("Acquire = %q, %v, want %q by the state it began with", lease.Value, err, want)
+					t.Errorf("Acquire = %q, %v, want %q, as its backend gets no leases", lease.Value, err, want)
 				}
 				checkLoads(t, s, map[string]int64{want: 1})
 				lease.Release()
@@ -1015,7 +1092,7 @@ func TestAcquireNext(t *testing.T) {
 // with room, however far that is, and round where the last one is full.
 func TestAcquireNext_PastManyFull(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 1))
-	w := &ledgerTwin{c: chash.DefaultLoadFactor, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
+	w := &ledgerTwin{factor: chash.DefaultLoadFactor, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
 	backends := chash.Named(manyNames("b", 200)...)
 	backends[70].Weight = 1 << 20 // so that the others have room for one lease each
 	for i := range backends {
@@ -1027,17 +1104,17 @@ func TestAcquireNext_PastManyFull(t *testing.T) {
 	}
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		clear(w.loads)
-		w.total, w.turn = 0, 0
+		w.turn = 0
 		s := build(backends)
 		var leases []*chash.Lease[string]
 		for i := range 1000 {
 			if i > 300 && random.IntN(4) == 0 {
 				at := random.IntN(len(leases))
-				w.release(leases[at].Value)
+				w.release(leases[at].Value, 1)
 				leases[at].Release()
 				leases = slices.Delete(leases, at, at+1)
 			}
-			want := w.acquire(w.rotation(s))
+			want := w.acquire(w.rotation(s), 1, nil)
 			lease := acquireNext(t, s)
 			if lease.Value != want {
 				t.Fatalf("AcquireNext() number %d = %q, want %q", i, lease.Value, want)
@@ -1135,7 +1212,7 @@ func TestAcquire_BoundWhileFilling(t *testing.T) {
 			s := build(backends, chash.WithLoadFactor(c))
 			check := func() {
 				loads := s.Loads()
-				total := s.InFlight()
+				total := s.Counted()
 				for name, load := range loads {
 					if bound := boundOf(c, total, weights[name], healthy); load > bound {
 						t.Errorf("load of %q with factor %v = %d of %d, want %d at most", name, c, load, total, bound)
@@ -1340,7 +1417,7 @@ func TestAcquire_WhileAllChanges(t *testing.T) {
 			key := fmt.Sprint("key-", round%7)
 			call, take := fmt.Sprintf("Acquire(%q)", key), func() (chash.Lease[string], error) { return s.Acquire(key) }
 			if round%3 == 0 {
-				call, take = "AcquireNext()", s.AcquireNext
+				call, take = "AcquireNext()", func() (chash.Lease[string], error) { return s.AcquireNext() }
 			}
 			lease, err := take()
 			if err != nil {
@@ -1395,52 +1472,6 @@ func TestAcquire_WhileAllChanges(t *testing.T) {
 			t.Errorf("counters in the end = %d, want %d", got, want)
 		}
 	})
-}
-
-// TestAcquire_OutdatedTotal: an Acquire that begins again goes by the total of
-// now. With that of before it would find no room on a backend that got leases
-// meanwhile, again and again.
-func TestAcquire_OutdatedTotal(t *testing.T) {
-	for _, kind := range structures {
-		t.Run(kind.name, func(t *testing.T) {
-			gates := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
-			reached := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
-			var calls atomic.Int64
-			made, err := kind.make(chash.Named("a", "b"), chash.WithHash(func(key string) uint64 {
-				if key == "slow" {
-					if at := calls.Add(1) - 1; at < 2 {
-						close(reached[at])
-						<-gates[at]
-					}
-				}
-				return xxhash.Sum64String(key)
-			}))
-			require.NoError(t, err)
-			s := made.(bounded)
-			acquire(t, s, "key").Release()
-			done := make(chan error)
-			go func() {
-				lease, err := s.Acquire("slow")
-				lease.Release()
-				done <- err
-			}()
-			<-reached[0]
-			require.NoError(t, s.Set(chash.Named("c")))
-			close(gates[0])
-			<-reached[1] // it is counted in, and begins again
-			var leases []*chash.Lease[string]
-			for range 30 {
-				leases = append(leases, acquire(t, s, "key"))
-			}
-			close(gates[1])
-			require.NoError(t, <-done)
-			checkLoads(t, s, map[string]int64{"c": 30})
-			for _, lease := range leases {
-				lease.Release()
-			}
-			checkLoads(t, s, nil)
-		})
-	}
 }
 
 // The benchmarks hold a key's leases against the lookup that they begin with.

@@ -1,0 +1,259 @@
+package chash
+
+import "sync/atomic"
+
+// Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam,
+// "Consistent Hashing with Bounded Loads", SODA 2018): a key's lease is taken
+// from the first backend in its order of preference that has room. The counters
+// stand in ledger.go, the bound in bound.go.
+//
+// Full placements have at most 1/c of the healthy weight, so at least 1-1/c of
+// the healthy owners lead to room: a key's walk expects c/(c-1) looks at most,
+// whatever the number of backends, and needs not know which ones it has met. A
+// rotation, which goes by placements instead of owners, meets each of them once.
+
+// A Lease is a backend's Value for as long as a request to it is in flight: it
+// counts towards the backend's load until Release. The zero value, which comes
+// with an error of the calls that take leases, is that of no backend, and to release
+// it does nothing. A Lease must not be copied, which vet reports, or its Release
+// could count twice; hand on a pointer. It is safe for concurrent use by multiple
+// goroutines, Value as far as T is.
+type Lease[T any] struct {
+	Value T // of the backend, as it was when the lease was taken
+
+	tally    *tally
+	cost     uint32
+	released atomic.Bool // also what vet knows a copy by
+}
+
+// Release gives the lease back, once: further calls do nothing, also where they
+// are concurrent. It works whatever has become of the backend, allocates nothing
+// and takes no lock. A lease that is never released is in flight forever.
+func (l *Lease[T]) Release() {
+	if l.tally == nil || l.released.Swap(true) {
+		return
+	}
+	l.tally.give(int64(l.cost))
+}
+
+// A LeaseOption says something of one lease. It is a plain value: to make one and to
+// hand it to a method of a structure allocates nothing. Through an interface, Go
+// allocates the list of options.
+type LeaseOption struct {
+	cost  int64
+	given bool
+}
+
+// WithCost sets what a lease adds to its backend's load: 1 without it. A cost can
+// be whatever loads are to be measured in: tokens, bytes, milliseconds of work. It is
+// from 1 to MaxCost, else the call that takes the lease returns ErrInvalidOption. Of
+// several costs the last one counts.
+func WithCost(n int64) LeaseOption { return LeaseOption{cost: n, given: true} }
+
+const (
+	// MaxCost is the largest cost of a lease.
+	MaxCost = 1<<32 - 1
+
+	// maxInFlight is what leases in flight may cost together. Up to there, and
+	// for another as much that is being taken, float64 has the exact numbers, and no
+	// counter is anywhere near its end.
+	maxInFlight = 1 << 50
+)
+
+// costOf returns the cost that options set.
+func costOf(opts []LeaseOption) (int64, error) {
+	cost := int64(1)
+	for _, o := range opts {
+		if o.given {
+			cost = o.cost
+		}
+	}
+	if cost < 1 || cost > MaxCost {
+		return 0, invalidOption("lease cost %d, the range is from 1 to %d", cost, int64(MaxCost))
+	}
+	return cost, nil
+}
+
+// errTooMuch is where counters could overflow in the end: the price of leases that
+// nobody releases.
+func errTooMuch(cost int64) error {
+	return invalidOption("lease cost %d on top of what is in flight, which together may cost %d", cost, int64(maxInFlight))
+}
+
+// Acquire returns a lease on the backend of the first healthy placement, in the
+// key's order of preference, whose load is below its bound, and counts it in until
+// Release. The load is the number of its leases in flight, or what they cost
+// together where WithCost says so. The bound is
+//
+//	max(c * (total in flight + cost) * weight / sum of weights, floor * weight)
+//
+// with the c of WithLoadFactor, the floor of WithLoadFloor, the cost of this lease,
+// which is 1 without WithCost, and the weight of that backend itself. The total and
+// the sum are over the healthy placements, each with the load and the weight of the
+// backend that lookups return there. So leases that are stuck on a backend without
+// health, or on one that was removed, raise no bound of the others; when it returns
+// they count again.
+//
+// A load passes its bound by less than one lease: with leases of cost 1 a backend has
+// the bound, rounded up, at most. A key goes where Get sends it as long as there is
+// room, what overflows goes to the same next backend each time, and with one healthy
+// backend or more there always is room. On an empty structure the error is
+// ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends, and a cost out
+// of range is ErrInvalidOption.
+//
+// Of N equal backends each has room for a second lease only once more than N/c are in
+// flight: before that, two requests of one key that overlap go to two backends. What
+// keeps keys in place is a floor, or many more requests in flight than there are
+// backends.
+//
+//	lease, err := table.Acquire(key)
+//	if err != nil {
+//		return err
+//	}
+//	defer lease.Release()
+//
+// Loads belong to names: they outlive rebuilds, states, weights, and a removal
+// until the last lease is released, so that a backend added again under its name
+// finds its load. A Clone has loads of its own, none at first.
+//
+// The first Acquire of a structure makes the counters, in time for each backend. Every
+// other allocates nothing and takes no lock, and none waits for a rebuild. It
+// costs what Get costs and, with Release, four writes of counters, of which one
+// counter is shared by all leases; and for each backend met without room one more
+// look. About c/(c-1) looks at most are expected, which are 5 by default.
+func (c *core[T, L]) Acquire(key string, opts ...LeaseOption) (Lease[T], error) {
+	s, cost, err := c.leasable(opts)
+	if err != nil {
+		return Lease[T]{}, err
+	}
+	// The key is hashed once, and before anything is counted: the caller's hash may
+	// panic.
+	q := search{key: key}
+	q.walk, q.hash = s.layout.start(key)
+	return c.acquire(s, &q, cost)
+}
+
+// AcquireBytes is Acquire for a key of bytes, which the caller may change afterwards.
+func (c *core[T, L]) AcquireBytes(key []byte, opts ...LeaseOption) (Lease[T], error) {
+	return c.Acquire(stringOf(key), opts...)
+}
+
+// AcquireHash is Acquire for a key that the caller has hashed, as GetHash is Get.
+func (c *core[T, L]) AcquireHash(hash uint64, opts ...LeaseOption) (Lease[T], error) {
+	s, cost, err := c.leasable(opts)
+	if err != nil {
+		return Lease[T]{}, err
+	}
+	q := search{hash: hash, bare: true}
+	s.begin(&q)
+	return c.acquire(s, &q, cost)
+}
+
+// AcquireNext is Acquire for a request that has no key: it begins with the backend
+// whose turn it is, as Next does and in turns with it, and goes on in the order of
+// hash keys. So such requests are spread evenly until the bounds are met, and they
+// count towards the loads that those with a key find. It costs what Next and the
+// counters of Acquire cost, and for each backend met without room one more look, of
+// which there may be as many as backends.
+func (c *core[T, L]) AcquireNext(opts ...LeaseOption) (Lease[T], error) {
+	s, cost, err := c.leasable(opts)
+	if err != nil {
+		return Lease[T]{}, err
+	}
+	q := search{rotate: true, turn: c.turn.Add(1) - 1}
+	return c.acquire(s, &q, cost)
+}
+
+// acquire takes a lease from the first placement of a search, which has begun, that has
+// room. Others may outdate the snapshot at any time.
+func (c *core[T, L]) acquire(s *snapshot[T, L], q *search, cost int64) (Lease[T], error) {
+	all := s.quotas.all // the same in every snapshot from now on
+	total := all.n.Add(cost)
+	for total <= maxInFlight {
+		p, more := q.next(&s.view, &s.rotation)
+		if more {
+			switch s.quotas.take(p, cost, total) {
+			case granted:
+				return s.lease(p, cost), nil
+			case outdated:
+				more = false
+			}
+		}
+		if !more { // of this search, or of this snapshot
+			if s = c.now(); s.live == 0 {
+				all.n.Add(-cost)
+				return Lease[T]{}, s.empty
+			}
+			s.begin(q)
+		}
+		// Others may have come or gone since, for perhaps a whole time slice.
+		total = all.n.Load()
+	}
+	all.n.Add(-cost)
+	return Lease[T]{}, errTooMuch(cost)
+}
+
+// leasable returns the current snapshot, with counters, and the cost of a lease; or why
+// there can be none.
+func (c *core[T, L]) leasable(opts []LeaseOption) (*snapshot[T, L], int64, error) {
+	s, cost := c.now(), int64(1)
+	if len(opts) > 0 {
+		var err error
+		if cost, err = costOf(opts); err != nil {
+			return nil, 0, err
+		}
+	}
+	if s.live > 0 && s.quotas == nil {
+		s = c.openLedger()
+	}
+	if s.live == 0 {
+		return nil, 0, s.empty
+	}
+	return s, cost, nil
+}
+
+// lease returns the lease that was taken from placement p.
+func (s *snapshot[T, L]) lease(p uint32, cost int64) Lease[T] {
+	return Lease[T]{Value: s.values[p], tally: s.quotas.at[p].tally, cost: uint32(cost)}
+}
+
+// A search is the order in which healthy placements are asked for room, each at
+// least once: that of a key or hash or, if it is to rotate, that of hash keys from
+// the turn's on.
+type search struct {
+	walk walk
+	hash uint64
+	key  string
+	bare bool // there is a hash and no key
+
+	rotate bool
+	turn   uint64
+	met    int    // placements, of a rotation
+	last   uint32 // of them
+}
+
+// begin begins a search, or begins it again.
+func (s *snapshot[T, L]) begin(q *search) {
+	if q.rotate {
+		q.met = 0
+		return
+	}
+	q.walk = s.layout.walkAgain(q.hash, q.key, q.bare)
+}
+
+// next returns the next placement and whether there was one.
+func (q *search) next(v *view, r *rotation) (placement uint32, found bool) {
+	if !q.rotate {
+		return q.walk.next(v)
+	}
+	switch q.met {
+	case 0:
+		q.last = r.at(q.turn)
+	case v.live:
+		return none, false
+	default:
+		q.last = r.after(q.last)
+	}
+	q.met++
+	return q.last, true
+}

@@ -1,0 +1,55 @@
+package chash
+
+import "unsafe"
+
+// Loads returns the loads by name of backend, where there are any.
+func (c *core[T, L]) Loads() map[string]int64 {
+	loads, _ := c.loads()
+	return loads
+}
+
+// InFlight returns the sum of the loads.
+func (c *core[T, L]) InFlight() int64 {
+	_, sum := c.loads()
+	return sum
+}
+
+// Counted returns the total that bounds go by.
+func (c *core[T, L]) Counted() int64 {
+	if q := c.now().quotas; q != nil {
+		return q.all.n.Load()
+	}
+	return 0
+}
+
+// Tallies returns for how many names there are counters.
+func (c *core[T, L]) Tallies() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ledger == nil {
+		return 0
+	}
+	return len(c.ledger.byName)
+}
+
+// HasQuotas reports whether what is published knows counters.
+func (c *core[T, L]) HasQuotas() bool { return c.now().quotas != nil }
+
+// BeginAcquire begins an Acquire, or an AcquireNext if it has no key, that has got as far
+// as the snapshot of now, and returns the rest of it. A backend must be healthy.
+func (c *core[T, L]) BeginAcquire(key string, keyed bool) func() (Lease[T], error) {
+	s, cost, err := c.leasable(nil)
+	if err != nil {
+		panic(err)
+	}
+	q := search{key: key, rotate: !keyed}
+	if keyed {
+		q.walk, q.hash = s.layout.start(key)
+	} else {
+		q.turn = c.turn.Add(1) - 1
+	}
+	return func() (Lease[T], error) { return c.acquire(s, &q, cost) }
+}
+
+// TallySize is the size of a counter.
+const TallySize = unsafe.Sizeof(tally{})
