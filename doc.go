@@ -10,7 +10,8 @@
 // which is what lookups return: a connection, say. Each key has an order of
 // preference of its own. Get returns the first healthy backend in it, GetN and
 // AppendN the first n, Candidates all of them one by one, and GetFunc the first
-// that the caller accepts. Acquire returns the first whose load is below a bound.
+// that the caller accepts. Acquire returns the first whose load is below a bound, and
+// AcquireFunc the first of these that the caller accepts.
 //
 // When a backend turns [Unhealthy], its keys go on to the next in their orders,
 // and they come back with its health; no other key moves, and nothing is rebuilt.
@@ -145,4 +146,18 @@
 // SHA-256 and positions have 64 bits; points at one position are then in the order
 // of their hash keys. GetHash begins with the first point whose first 64 bits are
 // at or after the hash.
+//
+// Acquire goes through the healthy placements in the key's order of preference and takes
+// the first that has room. Let n be the load of the backend that lookups return there,
+// and w the weight of this backend. Let W be the sum of w over all healthy placements,
+// and T the sum of n over them plus the cost of the lease. With the load factor c and
+// the load floor f there is room if
+//
+//	n*W < (c*T)*w or n*W < (f*w)*W
+//
+// where n, T, w and W are float64 numbers and each product is rounded to one. AcquireFunc
+// leaves out the placements that accept refuses. If none of the others has room, W and T
+// are summed up over these alone, and the first of them in the order that has room by
+// that is taken. AcquireNext begins with the placement whose turn it is, and goes on in
+// the byte order of hash keys, after the last one with the first.
 package chash

@@ -1,6 +1,7 @@
 package chash_test
 
 import (
+	"errors"
 	"fmt"
 	"log"
 
@@ -187,4 +188,87 @@ func ExampleMaglev_SetLoadFactor() {
 	// factor 1.25: 31 of 100 on b
 	// factor 2: 63 of 200 on b
 	// chash: invalid option: load factor 1, want a number above 1
+}
+
+// Two of four replicas have the adapter of a model loaded. Requests for it keep to these,
+// in the order of the key. Where both have more than their share of all requests, the
+// bound is that of these two alone.
+func ExampleMaglev_AcquireFunc() {
+	replicas, err := chash.NewMaglev(chash.Named("gpu-0", "gpu-1", "gpu-2", "gpu-3"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	loaded := map[string]bool{"gpu-1": true, "gpu-3": true}
+	var tried []string
+	for range 3 {
+		lease, err := replicas.AcquireFunc("conversation 7", func(name string) bool { return loaded[name] })
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Release()
+		tried = append(tried, lease.Value)
+	}
+	fmt.Println("with the adapter:", tried)
+
+	clear(loaded)
+	_, err = replicas.AcquireFunc("conversation 7", func(name string) bool { return loaded[name] })
+	fmt.Println(errors.Is(err, chash.ErrNoneAccepted), errors.Is(err, chash.ErrNoHealthyBackends))
+
+	// Output:
+	// with the adapter: [gpu-3 gpu-1 gpu-3]
+	// true true
+}
+
+// With few requests in flight a fair share is less than one lease, and what overlaps is
+// spread. A floor of 2 keeps up to two requests of a key together, whatever the shares.
+func ExampleWithLoadFloor() {
+	for _, floor := range []float64{0, 2} {
+		table, err := chash.NewMaglev(chash.Named("a", "b", "c", "d"), chash.WithLoadFloor(floor))
+		if err != nil {
+			log.Fatal(err)
+		}
+		var on []string
+		for range 3 {
+			lease, err := table.Acquire("hot")
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer lease.Release()
+			on = append(on, lease.Value)
+		}
+		fmt.Println("floor", floor, on)
+	}
+
+	// Output:
+	// floor 0 [c b a]
+	// floor 2 [c c b]
+}
+
+// Leases can be counted in tokens. One long prompt then weighs as much as many short
+// ones, and who comes after it goes elsewhere.
+func ExampleWithCost() {
+	replicas, err := chash.NewRing(chash.Named("gpu-0", "gpu-1", "gpu-2"), chash.WithLoadFloor(1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, tokens := range []int64{300, 600, 8000, 400, 500} {
+		lease, err := replicas.Acquire("system prompt 12", chash.WithCost(tokens))
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Release()
+		fmt.Println(tokens, "tokens on", lease.Value)
+	}
+	fmt.Println(replicas.Stats().InFlight, "tokens in flight")
+	_, err = replicas.Acquire("system prompt 12", chash.WithCost(0))
+	fmt.Println(err)
+
+	// Output:
+	// 300 tokens on gpu-1
+	// 600 tokens on gpu-1
+	// 8000 tokens on gpu-1
+	// 400 tokens on gpu-0
+	// 500 tokens on gpu-0
+	// 9800 tokens in flight
+	// chash: invalid option: lease cost 0, the range is from 1 to 4294967295
 }
