@@ -66,6 +66,7 @@ func mix(x uint64) uint64 {
 const (
 	saltOffset = 0xBA
 	saltSkip   = 0xBE
+	saltLot    = 0xBC
 )
 
 // placement returns the two hashes that place a hash key in a Maglev table.
@@ -74,6 +75,13 @@ func (h *hasher) placement(hashKey string, buf []byte) (offset, skip uint64, _ [
 	offset = h.copied(buf)
 	buf[0] = saltSkip
 	return offset, h.copied(buf), buf
+}
+
+// lot returns the hash that decides how a hash key's cap is rounded in a table with
+// slack.
+func (h *hasher) lot(hashKey string, buf []byte) (lot uint64, _ []byte) {
+	buf = append(append(buf[:0], saltLot), hashKey...)
+	return h.copied(buf), buf
 }
 
 // point returns the position of point i of a hash key on a ring of 64-bit

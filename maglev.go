@@ -41,6 +41,7 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 		slots:   newDivisor(uint32(c.TableSize)),
 		strides: newDivisor(uint32(c.TableSize - 1)),
 		hash:    newHasher(c.Hash, c.Seed),
+		slack:   c.Slack,
 	}
 	if err := m.init(empty, c.bound(), backends); err != nil {
 		return nil, err
@@ -130,10 +131,15 @@ type table struct {
 	slots   divisor // by the number of slots
 	strides divisor // by one less
 	hash    hasher
+
+	// Of a table with slack.
+	slack      *float64
+	placements []placement
+	latest     claim // no slot was won later; without a limit only
 }
 
 func (t *table) config() Config {
-	return Config{TableSize: int(t.slots.n), Seed: t.hash.seed, Hash: t.hash.fn}
+	return Config{TableSize: int(t.slots.n), Slack: t.slack, Seed: t.hash.seed, Hash: t.hash.fn}
 }
 
 func (t *table) array() *owners { return &t.owners }

@@ -20,8 +20,12 @@ func (t *table) lay(placements []placement) (*table, error) {
 	if uint64(len(placements)) > uint64(t.slots.n) {
 		return nil, fmt.Errorf("%w: %d placements, %d slots", ErrTooManyBackends, len(placements), t.slots.n)
 	}
-	next := &table{slots: t.slots, strides: t.strides, hash: t.hash}
+	next := &table{slots: t.slots, strides: t.strides, hash: t.hash, slack: t.slack}
 	if len(placements) == 0 {
+		return next, nil
+	}
+	if t.slack != nil {
+		next.layWithSlack(placements, t)
 		return next, nil
 	}
 	f := newFiller(next, placements)
@@ -277,7 +281,7 @@ func (f *filler) counts(placements int) []uint32 {
 // skip, modulo n. The last sqrt(n) claims would else be half of all the steps.
 func (f *filler) search(c *claimant) uint32 {
 	if f.rest == nil {
-		f.rest = f.freeSlots()
+		f.rest = freeIn(f.taken, f.n, f.free)
 	}
 	inverse := uint64(invert(c.skip, f.n))
 	nearest, at := f.n, 0
@@ -294,11 +298,12 @@ func (f *filler) search(c *claimant) uint32 {
 	return slot
 }
 
-func (f *filler) freeSlots() []uint32 {
-	slots := make([]uint32, 0, f.free)
-	for word, taken := range f.taken {
+// freeIn returns the slots of n that are not taken, of which there are that many.
+func freeIn(taken []uint64, n uint32, free int) []uint32 {
+	slots := make([]uint32, 0, free)
+	for word, taken := range taken {
 		for free := ^taken; free != 0; free &= free - 1 {
-			if slot := word*64 + bits.TrailingZeros64(free); slot < int(f.n) {
+			if slot := word*64 + bits.TrailingZeros64(free); slot < int(n) {
 				slots = append(slots, uint32(slot))
 			}
 		}

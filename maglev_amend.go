@@ -1,0 +1,126 @@
+package chash
+
+// This file changes a table without a limit in place of filling another. Without
+// caps each slot is its best claim's, whatever becomes of the others. So the slots of
+// a placement that goes, or gets lighter, fall to their best claims; and one that
+// comes, or gets heavier, takes the slots where its claim goes before the owner's.
+// With a cap one change leads to others, and to follow them was found to take as long
+// as to fill the table.
+
+// A revision is what differs between two sets of placements.
+type revision struct {
+	numbers []uint32 // by old placement: the new one that it is, or none
+	vacated []bool   // by old placement: whether its slots must be asked
+	eager   []uint32 // new placements that may take slots from others
+}
+
+func revise(old, next []placement) revision {
+	r := revision{
+		numbers: make([]uint32, len(old)),
+		vacated: make([]bool, len(old)),
+	}
+	q := 0
+	for p := range old {
+		for q < len(next) && next[q].hashKey < old[p].hashKey {
+			r.eager = append(r.eager, uint32(q))
+			q++
+		}
+		if q == len(next) || next[q].hashKey != old[p].hashKey {
+			r.numbers[p], r.vacated[p] = none, true
+			continue
+		}
+		r.numbers[p] = uint32(q)
+		r.vacated[p] = next[q].weight < old[p].weight
+		if next[q].weight > old[p].weight {
+			r.eager = append(r.eager, uint32(q))
+		}
+		q++
+	}
+	for ; q < len(next); q++ {
+		r.eager = append(r.eager, uint32(q))
+	}
+	return r
+}
+
+// amend makes the slots from those of old, which has no limit either, if that is
+// cheaper than to fill them anew. It reports whether it has.
+func (c *contest[S]) amend(next, old *table, oldSlots []S) bool {
+	if len(oldSlots) == 0 || c.caps != nil { // old has no slots, or has them in another form
+		return false
+	}
+	r := revise(old.placements, next.placements)
+	c.latest = old.latest
+	if !c.cheap(&r, old.counts) {
+		return false
+	}
+	for _, slot := range c.renumber(&r, oldSlots, old.counts) {
+		rank, index := c.best(slot)
+		c.win(slot, rank, index)
+	}
+	for _, p := range r.eager {
+		c.take(c.ranks[p])
+	}
+	return true
+}
+
+// cheap estimates whether a revision takes less time than to fill a table, which
+// takes that of 4*n claims at least. A freed slot takes that of two for each
+// contender, and a claim that is compared with its owner's that of four.
+func (c *contest[S]) cheap(r *revision, counts []uint32) bool {
+	steps := 0
+	for p, vacated := range r.vacated {
+		if vacated {
+			steps += 2 * int(counts[p]) * len(c.contenders)
+		}
+	}
+	for _, p := range r.eager {
+		contender := &c.contenders[c.ranks[p]]
+		steps += 4 * int(c.clock.before(c.latest, contender.weight, true))
+	}
+	return steps <= 4*int(c.n)
+}
+
+// renumber takes over the old slots and returns those that are vacated.
+func (c *contest[S]) renumber(r *revision, old []S, counts []uint32) []uint32 {
+	numbers := make([]S, len(r.numbers))
+	free := 0
+	for p, number := range r.numbers {
+		switch {
+		case r.vacated[p]:
+			free += int(counts[p])
+		default:
+			numbers[p] = S(number)
+			c.contenders[c.ranks[number]].room -= counts[p]
+		}
+	}
+	c.slots = make([]S, len(old))
+	for slot, p := range old {
+		c.slots[slot] = numbers[p]
+	}
+	if free == 0 {
+		return nil
+	}
+	vacated := make([]uint32, 0, free)
+	for slot, p := range old {
+		if r.vacated[p] {
+			vacated = append(vacated, uint32(slot))
+		}
+	}
+	return vacated
+}
+
+// take takes the slots of which a contender has the best claim from their owners.
+func (c *contest[S]) take(rank uint32) {
+	contender := &c.contenders[rank]
+	until := c.clock.before(c.latest, contender.weight, true)
+	slot := contender.offset
+	for index := range until {
+		owner := c.ranks[c.slots[slot]]
+		if owner != rank && c.earlier(rank, index, owner, c.index(&c.contenders[owner], slot)) {
+			c.slots[slot] = S(contender.placement)
+			contender.room--
+			c.contenders[owner].room++
+		}
+		slot = step(slot, contender.skip, c.n)
+	}
+}

@@ -1,0 +1,366 @@
+package chash
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// This file fills Maglev tables with slack. All claims of all placements are heard
+// in the order of their times (maglev_clock.go), at equal times that of the heavier
+// placement first, then that of the smaller hash key. A claim wins its slot if the
+// slot is free and the placement holds fewer slots than its cap. So there is one
+// result only in which no slot and placement would both rather have each other than
+// what they have: the stable matching of slots and placements. It can be found in any
+// order, as long as an earlier claim takes a slot from a later one, and whoever
+// loses a slot goes on claiming (Gale and Shapley, "College Admissions and the
+// Stability of Marriage", 1962).
+//
+// So the filler goes by stretches of time, in which each placement in turn makes all
+// its claims of that stretch, one after the other. Nothing that was won in an earlier
+// stretch can be lost. Once few slots are free, each asks every placement for its
+// claim instead.
+
+// A contender is a placement on its way through its claims.
+type contender struct {
+	offset    uint32
+	skip      uint32
+	inverse   uint32 // skip*inverse is 1 modulo the number of slots
+	placement uint32
+	weight    uint32
+
+	slot  uint32 // of the next claim
+	tried uint32 // how many claims it has made, so the index of the next
+	until uint32 // the first claim after the stretch
+	room  uint32 // how many more slots it may win
+}
+
+// claim returns its claim of an index.
+func (c *contender) claim(index uint32) claim { return claim{c.weight, index} }
+
+// A contest is a table with slack being filled.
+type contest[S uint8 | uint16 | uint32] struct {
+	divisor
+	clock      clock
+	contenders []contender // heaviest first, then by hash key, so that the first wins a tie
+	ranks      []uint32    // by placement: where its contender is
+	slots      []S
+	caps       []uint32 // by placement; nil without a limit
+
+	open    []uint32 // contenders with room, in their order
+	weight  uint64   // of those
+	settled []uint64 // the slots won before the stretch
+	fresh   []uint64 // those won in it
+	free    int      // the others
+	losers  []uint32 // contenders that lost a slot and may go on
+
+	latest claim // no slot was won later
+}
+
+func newContest[S uint8 | uint16 | uint32](t *table) *contest[S] {
+	placements := t.placements
+	n := t.slots.n
+	c := &contest[S]{
+		divisor:    t.slots,
+		clock:      clock{n: n},
+		contenders: make([]contender, len(placements)),
+		ranks:      make([]uint32, len(placements)),
+		open:       make([]uint32, len(placements)),
+		caps:       caps(n, *t.slack, placements, &t.hash),
+	}
+	var buf []byte
+	for p := range placements {
+		var offset, skip uint64
+		offset, skip, buf = t.hash.placement(placements[p].hashKey, buf)
+		_, rest := t.strides.divmod(skip)
+		c.contenders[p] = contender{
+			offset:    t.home(offset),
+			skip:      rest + 1,
+			placement: uint32(p),
+			weight:    placements[p].weight,
+			slot:      t.home(offset),
+			room:      n,
+		}
+		if c.caps != nil {
+			c.contenders[p].room = c.caps[p]
+		}
+	}
+	slices.SortFunc(c.contenders, func(a, b contender) int {
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.placement, b.placement)) // those are by hash key
+	})
+	for rank := range c.contenders {
+		c.ranks[c.contenders[rank].placement] = uint32(rank)
+		c.open[rank] = uint32(rank)
+		c.weight += uint64(c.contenders[rank].weight)
+	}
+	c.invert()
+	return c
+}
+
+// invert sets the inverses, of which only the product of all is inverted: a few
+// multiplications for each instead of a run of Euclid's algorithm.
+func (c *contest[S]) invert() {
+	product := uint32(1)
+	for i := range c.contenders {
+		c.contenders[i].inverse = product // of those before it
+		product = c.times(product, c.contenders[i].skip)
+	}
+	inverse := invert(product, c.n)
+	for i := len(c.contenders) - 1; i >= 0; i-- {
+		contender := &c.contenders[i]
+		contender.inverse = c.times(contender.inverse, inverse)
+		inverse = c.times(inverse, contender.skip)
+	}
+}
+
+// times returns a*b modulo the number of slots.
+func (c *contest[S]) times(a, b uint32) uint32 {
+	_, product := c.divmod(uint64(a) * uint64(b))
+	return product
+}
+
+// index returns which claim of a contender is that of a slot.
+func (c *contest[S]) index(of *contender, slot uint32) uint32 {
+	distance := uint64(slot) + uint64(c.n) - uint64(of.offset) // below 2^32
+	_, index := c.divmod(distance * uint64(of.inverse))
+	return index
+}
+
+// earlier reports whether claim i of contender a goes before claim j of b.
+func (c *contest[S]) earlier(a, i, b, j uint32) bool {
+	order := c.clock.compare(c.contenders[a].claim(i), c.contenders[b].claim(j))
+	return order < 0 || order == 0 && a < b
+}
+
+// fill has every slot won.
+func (c *contest[S]) fill() {
+	c.slots = make([]S, c.n)
+	words := c.n/64 + 1
+	c.settled = make([]uint64, words)
+	c.fresh = make([]uint64, words)
+	c.free = int(c.n)
+	for len(c.open) > 0 && c.free > c.few() {
+		c.stretch()
+	}
+	c.finish()
+}
+
+// few returns how many free slots are better asked than waited for. To wait for one
+// of f takes n/f claims. To ask it takes some two claims' time for each contender with
+// room, and where there are caps that of a hundred more. There are no more than some
+// 16 sqrt(n), to save memory.
+func (c *contest[S]) few() int {
+	price := 2 * len(c.open)
+	if c.caps != nil {
+		price += 100
+	}
+	return max(1, min(int(c.n)/price, 16<<(bits.Len32(c.n)/2)))
+}
+
+// stretch goes on to the end of the next stretch of time. It is the longer the fewer
+// slots are free: so that few of them are won twice, and no time is lost with many
+// short stretches at the end.
+//
+// The heaviest contender has two claims left: of the slots that it has tried none is
+// free while it has room, and there are two free slots.
+func (c *contest[S]) stretch() {
+	heaviest := &c.contenders[c.open[0]]
+	left := uint64(c.n - heaviest.tried)
+	lap := left * uint64(heaviest.weight) / c.weight // below 2^31; in it every slot would be won without competition
+	shortened := bits.Len(uint(c.free)*64/uint(c.n)) / 2
+	claims := min(left-1, max(4, lap>>shortened))
+	c.latest = heaviest.claim(heaviest.tried + uint32(claims))
+	var last *contender
+	for _, rank := range c.open {
+		contender := &c.contenders[rank]
+		if last != nil && last.weight == contender.weight {
+			contender.until = last.until
+		} else {
+			contender.until = c.clock.before(c.latest, contender.weight, false)
+		}
+		last = contender
+	}
+	for _, rank := range c.open {
+		c.run(rank)
+	}
+	for len(c.losers) > 0 {
+		rank := c.losers[len(c.losers)-1]
+		c.losers = c.losers[:len(c.losers)-1]
+		c.run(rank)
+	}
+	for i := range c.fresh {
+		c.settled[i] |= c.fresh[i]
+		c.fresh[i] = 0
+	}
+	c.close()
+}
+
+// close leaves those out that have no room.
+func (c *contest[S]) close() {
+	c.open = slices.DeleteFunc(c.open, func(rank uint32) bool {
+		contender := &c.contenders[rank]
+		if contender.room > 0 {
+			return false
+		}
+		c.weight -= uint64(contender.weight)
+		return true
+	})
+}
+
+// run has a contender make its claims of this stretch.
+func (c *contest[S]) run(rank uint32) {
+	contender := &c.contenders[rank]
+	for contender.room > 0 && contender.seek(c.settled, c.n) {
+		slot := contender.slot
+		word, bit := slot/64, uint64(1)<<(slot%64)
+		if c.fresh[word]&bit == 0 {
+			c.fresh[word] |= bit
+			c.free--
+			c.slots[slot] = S(contender.placement)
+			contender.room--
+		} else if owner := c.ranks[c.slots[slot]]; c.earlier(rank, contender.tried, owner, c.index(&c.contenders[owner], slot)) {
+			c.slots[slot] = S(contender.placement)
+			contender.room--
+			c.contenders[owner].room++
+			if c.contenders[owner].tried < c.contenders[owner].until {
+				c.losers = append(c.losers, owner)
+			}
+		}
+		contender.slot = step(slot, contender.skip, c.n)
+		contender.tried++
+	}
+}
+
+// seek passes over claims of slots that are settled and reports whether there is
+// another one in this stretch. Most of the time of a build is spent here. It looks
+// at four slots at a time, since how many are settled cannot be predicted.
+func (c *contender) seek(settled []uint64, n uint32) bool {
+	slot, skip, tried := c.slot, c.skip, c.tried
+	skip2 := step(skip, skip, n)
+	for tried < c.until {
+		slot1 := step(slot, skip, n)
+		slot2 := step(slot, skip2, n)
+		slot3 := step(slot1, skip2, n)
+		met := settled[slot/64]>>(slot%64)&1 | settled[slot1/64]>>(slot1%64)&1<<1 |
+			settled[slot2/64]>>(slot2%64)&1<<2 | settled[slot3/64]>>(slot3%64)&1<<3
+		slot4 := step(slot2, skip2, n)
+		passed := min(uint32(bits.TrailingZeros64(^met)), c.until-tried)
+		tried += passed
+		slot = [8]uint32{slot, slot1, slot2, slot3, slot4}[passed%8]
+		if passed < 4 {
+			break
+		}
+	}
+	c.slot, c.tried = slot, tried
+	return tried < c.until
+}
+
+// finish gives each free slot to its best claim.
+func (c *contest[S]) finish() {
+	slots := freeIn(c.settled, c.n, c.free)
+	if c.caps != nil {
+		c.settle(slots)
+		return
+	}
+	for _, slot := range slots {
+		rank, index := c.best(slot)
+		c.win(slot, rank, index)
+	}
+}
+
+// win gives a slot to a claim.
+func (c *contest[S]) win(slot, rank, index uint32) {
+	contender := &c.contenders[rank]
+	c.slots[slot] = S(contender.placement)
+	contender.room--
+	if claim := contender.claim(index); c.clock.compare(claim, c.latest) > 0 {
+		c.latest = claim
+	}
+}
+
+// best returns the contender with room whose claim of a slot goes first, and which
+// of its claims that is.
+func (c *contest[S]) best(slot uint32) (rank, index uint32) {
+	rank, index = none, c.n
+	for i := 0; i < len(c.open); {
+		// Among those of one weight the index decides, and at equal ones the rank.
+		first, least := c.open[i], c.n
+		weight := c.contenders[first].weight
+		for ; i < len(c.open); i++ {
+			contender := &c.contenders[c.open[i]]
+			if contender.weight != weight {
+				break
+			}
+			if of := c.index(contender, slot); of < least {
+				first, least = c.open[i], of
+			}
+		}
+		if rank == none || c.earlier(first, least, rank, index) {
+			rank, index = first, least
+		}
+	}
+	return rank, index
+}
+
+// counts returns how many slots each placement has won.
+func (c *contest[S]) counts() []uint32 {
+	counts := make([]uint32, len(c.contenders))
+	for i := range c.contenders {
+		contender := &c.contenders[i]
+		limit := c.n
+		if c.caps != nil {
+			limit = c.caps[contender.placement]
+		}
+		counts[contender.placement] = limit - contender.room
+	}
+	return counts
+}
+
+// A bid is the best claim of a free slot.
+type bid struct{ slot, rank, index uint32 }
+
+// settle is finish where caps may count: the bids win in their order, and where a
+// contender has no room any more, the slot bids again.
+func (c *contest[S]) settle(slots []uint32) {
+	heap := make([]bid, len(slots))
+	for i, slot := range slots {
+		rank, index := c.best(slot)
+		heap[i] = bid{slot, rank, index}
+	}
+	for i := len(heap)/2 - 1; i >= 0; i-- {
+		c.sink(heap, i)
+	}
+	for len(heap) > 0 {
+		first := &heap[0]
+		if c.contenders[first.rank].room > 0 {
+			c.win(first.slot, first.rank, first.index)
+			if c.contenders[first.rank].room == 0 {
+				c.close()
+			}
+			*first = heap[len(heap)-1]
+			heap = heap[:len(heap)-1]
+		} else {
+			first.rank, first.index = c.best(first.slot)
+		}
+		c.sink(heap, 0)
+	}
+}
+
+// sink moves the bid at i down the heap to its place.
+func (c *contest[S]) sink(heap []bid, i int) {
+	before := func(a, b *bid) bool { return c.earlier(a.rank, a.index, b.rank, b.index) }
+	for {
+		child := 2*i + 1
+		if child >= len(heap) {
+			return
+		}
+		if child+1 < len(heap) && before(&heap[child+1], &heap[child]) {
+			child++
+		}
+		if !before(&heap[child], &heap[i]) {
+			return
+		}
+		heap[i], heap[child] = heap[child], heap[i]
+		i = child
+	}
+}

@@ -1,0 +1,120 @@
+package chash
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// WithSlack x
+func WithSlack(e float64) MaglevOption {
+	return maglevOption(func(c *config) { c.slack = &e })
+}
+
+// layWithSlack lays out a table with slack.
+func (t *table) layWithSlack(placements []placement, old *table) {
+	t.n = t.slots.n
+	t.placements = placements
+	switch n := len(placements); {
+	case n <= 1<<8:
+		t.narrow = compete(t, old, old.narrow)
+	case n <= 1<<16:
+		t.medium = compete(t, old, old.medium)
+	default:
+		t.wide = compete(t, old, old.wide)
+	}
+}
+
+// compete has the slots of t won.
+func compete[S uint8 | uint16 | uint32](t, old *table, oldSlots []S) []S {
+	c := newContest[S](t)
+	if !c.amend(t, old, oldSlots) {
+		c.fill()
+	}
+	t.counts, t.latest = c.counts(), c.latest
+	return c.slots
+}
+
+// noLimit is the slack from which on there are no caps. A cap would be 2^31 times
+// the fair share.
+const noLimit = 1 << 31
+
+// hasLimit reports whether a slack limits the slots of a placement.
+func hasLimit(slack float64) bool { return slack < noLimit }
+
+// caps returns how many slots each placement may win in a table of n slots with
+// that slack, and nil without a limit. They add up to n at least.
+//
+// The cap is floor((1 + slack) * n * w / W + u) for the weight w of W in all, where
+// u is below 1 and the placement's own: so that a change of W, which changes every
+// quotient a little, changes few caps, and not all at once.
+func caps(n uint32, slack float64, placements []placement, h *hasher) []uint32 {
+	if !hasLimit(slack) {
+		return nil
+	}
+	units := uint64(math.Round(slack * (1 << 16))) // below 2^47
+	total := uint64(0)                             // below 2^63: there are fewer than 2^31
+	for i := range placements {
+		total += uint64(placements[i].weight)
+	}
+	caps := make([]uint32, len(placements))
+	fractions := make([]uint32, len(placements)) // of 2^32
+	sum := uint64(0)
+	var buf []byte
+	for i := range placements {
+		high, low := bits.Mul64(uint64(n)*uint64(placements[i].weight), (1<<16+units)<<16)
+		caps[i] = n
+		if high < total {
+			var lot uint64
+			lot, buf = h.lot(placements[i].hashKey, buf)
+			quotient, _ := bits.Div64(high, low, total)
+			exact, carry := bits.Add64(quotient, lot>>32, 0)
+			fractions[i] = uint32(exact)
+			if carry == 0 {
+				caps[i] = uint32(min(exact>>32, uint64(n)))
+			}
+		}
+		sum += uint64(caps[i])
+	}
+	if units == 0 {
+		level(caps, fractions, int64(sum)-int64(n))
+	} else if sum < uint64(n) {
+		for i := range caps {
+			caps[i] = min(caps[i]+1, n)
+		}
+	}
+	for i := range caps {
+		caps[i] = max(caps[i], 1)
+	}
+	return caps
+}
+
+// level takes away what the caps are too many together, one each, or gives what
+// they are too few.
+func level(caps, fractions []uint32, tooMany int64) {
+	if tooMany == 0 {
+		return
+	}
+	order := make([]uint32, len(caps))
+	for i := range order {
+		order[i] = uint32(i)
+	}
+	slices.SortFunc(order, func(a, b uint32) int {
+		c := cmp.Compare(fractions[a], fractions[b])
+		if tooMany < 0 {
+			c = -c
+		}
+		return cmp.Or(c, cmp.Compare(a, b))
+	})
+	for _, i := range order {
+		switch {
+		case tooMany < 0:
+			caps[i]++
+			tooMany++
+		case tooMany > 0 && caps[i] > 0:
+			caps[i]--
+			tooMany--
+		}
+	}
+}
