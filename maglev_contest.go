@@ -243,13 +243,14 @@ func (c *contender) seek(settled []uint64, n uint32) bool {
 		slot3 := step(slot1, skip2, n)
 		met := settled[slot/64]>>(slot%64)&1 | settled[slot1/64]>>(slot1%64)&1<<1 |
 			settled[slot2/64]>>(slot2%64)&1<<2 | settled[slot3/64]>>(slot3%64)&1<<3
-		slot4 := step(slot2, skip2, n)
-		passed := min(uint32(bits.TrailingZeros64(^met)), c.until-tried)
-		tried += passed
-		slot = [8]uint32{slot, slot1, slot2, slot3, slot4}[passed%8]
-		if passed < 4 {
+		if met != 15 || c.until-tried < 4 {
+			passed := min(uint32(bits.TrailingZeros64(^met)), c.until-tried)
+			slot = [4]uint32{slot, slot1, slot2, slot3}[passed%4]
+			tried += passed
 			break
 		}
+		slot = step(slot2, skip2, n)
+		tried += 4
 	}
 	c.slot, c.tried = slot, tried
 	return tried < c.until
