@@ -49,6 +49,8 @@ const (
 	optionHash       // what the hash function returns for trialKey; if there is one
 	optionLoadFactor // a float64, if it is not usualLoadFactor
 	optionLoadFloor  // a float64, if it is not 0
+	_
+	optionSlack // of a table, a float64; if there is one
 )
 
 // usualLoadFactor is that of data without the option, whatever the default may be.
@@ -117,6 +119,9 @@ func appendHead(data []byte, c Config) []byte {
 	}
 	if c.LoadFloor != 0 {
 		option(optionLoadFloor, math.Float64bits(c.LoadFloor))
+	}
+	if c.Slack != nil {
+		option(optionSlack, math.Float64bits(*c.Slack))
 	}
 	return append(data, optionEnd)
 }
@@ -213,6 +218,7 @@ type form[T any] struct {
 	hash        uint64
 	loadFactor  float64
 	loadFloor   float64
+	slack       *float64
 	fingerprint uint64
 	members     []Backend[T] // without values
 	values      [][]byte
@@ -226,7 +232,7 @@ func (f *form[T]) options() Option {
 		} else {
 			c.Replicas = f.size
 		}
-		c.Seed, c.LoadFactor, c.LoadFloor = f.seed, f.loadFactor, f.loadFloor
+		c.Seed, c.LoadFactor, c.LoadFloor, c.Slack = f.seed, f.loadFactor, f.loadFloor, f.slack
 	})
 }
 
@@ -247,6 +253,8 @@ func (f *form[T]) accept(c config, err error) error {
 		return differ("load factor", c.LoadFactor, f.loadFactor)
 	case c.LoadFloor != f.loadFloor:
 		return differ("load floor", c.LoadFloor, f.loadFloor)
+	case !sameSlack(c.Slack, f.slack):
+		return differ("slack", slackText(c.Slack), slackText(f.slack))
 	case f.hashed && !c.hashGiven:
 		return fmt.Errorf("%w: the structure has a hash function, want WithHash", ErrOptionsDiffer)
 	case !f.hashed && c.hashGiven:
@@ -362,6 +370,7 @@ func (f *form[T]) readOptions(r *reader) error {
 			f.hashed, f.hash = true, value
 		case number == optionLoadFactor && f.setLoadFactor(math.Float64frombits(value)):
 		case number == optionLoadFloor && f.setLoadFloor(math.Float64frombits(value)):
+		case number == optionSlack && f.setSlack(math.Float64frombits(value)):
 		default:
 			return fmt.Errorf("option %d of value %#x", number, value)
 		}
@@ -383,6 +392,12 @@ func (f *form[T]) setLoadFactor(c float64) bool {
 func (f *form[T]) setLoadFloor(n float64) bool {
 	f.loadFloor = n
 	return validLoadFloor(n) && n != 0
+}
+
+// setSlack sets a slack and reports whether it is one to be written.
+func (f *form[T]) setSlack(e float64) bool {
+	f.slack = &e
+	return f.kind == kindMaglev && validSlack(e) && !math.Signbit(e)
 }
 
 func (f *form[T]) readBackend(r *reader, b *Backend[T], value *[]byte) error {

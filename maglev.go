@@ -139,7 +139,12 @@ type table struct {
 }
 
 func (t *table) config() Config {
-	return Config{TableSize: int(t.slots.n), Slack: t.slack, Seed: t.hash.seed, Hash: t.hash.fn}
+	var slack *float64
+	if t.slack != nil {
+		e := *t.slack // the caller may write to it
+		slack = &e
+	}
+	return Config{TableSize: int(t.slots.n), Slack: slack, Seed: t.hash.seed, Hash: t.hash.fn}
 }
 
 func (t *table) array() *owners { return &t.owners }

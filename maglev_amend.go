@@ -1,5 +1,7 @@
 package chash
 
+import "slices"
+
 // This file changes a table without a limit in place of filling another. Without
 // caps each slot is its best claim's, whatever becomes of the others. So the slots of
 // a placement that goes, or gets lighter, fall to their best claims; and one that
@@ -64,13 +66,13 @@ func (c *contest[S]) amend(next, old *table, oldSlots []S) bool {
 }
 
 // cheap estimates whether a revision takes less time than to fill a table, which
-// takes that of 4*n claims at least. A freed slot takes that of two for each
-// contender, and a claim that is compared with its owner's that of four.
+// takes that of 4*n claims at least. To compare a claim with the owner's takes as
+// long as four others.
 func (c *contest[S]) cheap(r *revision, counts []uint32) bool {
 	steps := 0
 	for p, vacated := range r.vacated {
 		if vacated {
-			steps += 2 * int(counts[p]) * len(c.contenders)
+			steps += int(counts[p]) * c.price()
 		}
 	}
 	for _, p := range r.eager {
@@ -83,27 +85,28 @@ func (c *contest[S]) cheap(r *revision, counts []uint32) bool {
 // renumber takes over the old slots and returns those that are vacated.
 func (c *contest[S]) renumber(r *revision, old []S, counts []uint32) []uint32 {
 	numbers := make([]S, len(r.numbers))
-	free := 0
+	free, same := 0, true
 	for p, number := range r.numbers {
-		switch {
-		case r.vacated[p]:
+		if r.vacated[p] {
 			free += int(counts[p])
-		default:
-			numbers[p] = S(number)
-			c.contenders[c.ranks[number]].room -= counts[p]
+			continue
 		}
-	}
-	c.slots = make([]S, len(old))
-	for slot, p := range old {
-		c.slots[slot] = numbers[p]
-	}
-	if free == 0 {
-		return nil
+		numbers[p] = S(number)
+		same = same && int(number) == p
+		c.contenders[c.ranks[number]].room -= counts[p]
 	}
 	vacated := make([]uint32, 0, free)
-	for slot, p := range old {
-		if r.vacated[p] {
-			vacated = append(vacated, uint32(slot))
+	if free > 0 {
+		for slot, p := range old {
+			if r.vacated[p] {
+				vacated = append(vacated, uint32(slot))
+			}
+		}
+	}
+	c.slots = slices.Clone(old)
+	if !same {
+		for slot, p := range c.slots {
+			c.slots[slot] = numbers[p]
 		}
 	}
 	return vacated

@@ -44,6 +44,7 @@ type contest[S uint8 | uint16 | uint32] struct {
 	clock      clock
 	contenders []contender // heaviest first, then by hash key, so that the first wins a tie
 	ranks      []uint32    // by placement: where its contender is
+	classes    int         // different weights
 	slots      []S
 	caps       []uint32 // by placement; nil without a limit
 
@@ -89,6 +90,9 @@ func newContest[S uint8 | uint16 | uint32](t *table) *contest[S] {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.placement, b.placement)) // those are by hash key
 	})
 	for rank := range c.contenders {
+		if rank == 0 || c.contenders[rank].weight != c.contenders[rank-1].weight {
+			c.classes++
+		}
 		c.ranks[c.contenders[rank].placement] = uint32(rank)
 		c.open[rank] = uint32(rank)
 		c.weight += uint64(c.contenders[rank].weight)
@@ -145,12 +149,15 @@ func (c *contest[S]) fill() {
 	c.finish()
 }
 
-// few returns how many free slots are better asked than waited for. To wait for one
-// of f takes n/f claims. To ask it takes some two claims' time for each contender with
-// room, and where there are caps that of a hundred more. There are no more than some
-// 16 sqrt(n), to save memory.
+// price is what it takes to ask all contenders for their claims of one slot, in the
+// time that it takes to make a claim. To compare times takes longer than the rest.
+func (c *contest[S]) price() int { return len(c.open) + 8*min(c.classes-1, len(c.open)) }
+
+// few returns how many free slots are better asked than waited for, which takes n/f
+// claims for one of f. With caps, it takes some more to put them in order. There are
+// no more than some 16 sqrt(n), to save memory.
 func (c *contest[S]) few() int {
-	price := 2 * len(c.open)
+	price := 2 * c.price()
 	if c.caps != nil {
 		price += 100
 	}

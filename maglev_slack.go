@@ -5,11 +5,25 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strconv"
 )
 
-// WithSlack x
-func WithSlack(e float64) MaglevOption {
-	return maglevOption(func(c *config) { c.slack = &e })
+// validSlack is written so that NaN does not pass.
+func validSlack(e float64) bool { return e >= 0 }
+
+func sameSlack(a, b *float64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// slackText is a slack for a reader.
+func slackText(e *float64) string {
+	if e == nil {
+		return "none"
+	}
+	return strconv.FormatFloat(*e, 'g', -1, 64)
 }
 
 // layWithSlack lays out a table with slack.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +19,8 @@ var slackVectors []byte
 
 // slackVector is one entry: see testdata/README.md for the fields.
 type slackVector struct {
-	TableSize int   `json:"table_size"`
-	Slack     slack `json:"slack"`
+	TableSize int         `json:"table_size"`
+	Slack     vectorSlack `json:"slack"`
 	Backends  []struct {
 		Name   string `json:"name"`
 		Weight uint32 `json:"weight"`
@@ -28,45 +30,267 @@ type slackVector struct {
 	SlotsSHA256 string `json:"slots_sha256"`
 }
 
-// slack is a number, or "unlimited".
-type slack float64
+func (v slackVector) backends() []chash.Backend[string] {
+	backends := make([]chash.Backend[string], len(v.Backends))
+	for i, b := range v.Backends {
+		backends[i] = chash.Backend[string]{Name: b.Name, Weight: b.Weight, Value: b.Name}
+	}
+	return backends
+}
 
-func (s *slack) UnmarshalJSON(text []byte) error {
+// vectorSlack is a number, or "unlimited".
+type vectorSlack float64
+
+func (s *vectorSlack) UnmarshalJSON(text []byte) error {
 	if string(text) == `"unlimited"` {
-		*s = slack(math.Inf(1))
+		*s = vectorSlack(math.Inf(1))
 		return nil
 	}
 	return json.Unmarshal(text, (*float64)(s))
 }
 
-func TestVectors_Slack(t *testing.T) {
+func readSlackVectors(t *testing.T) []slackVector {
+	t.Helper()
 	var vectors []slackVector
 	require.NoError(t, json.Unmarshal(slackVectors, &vectors))
 	require.Len(t, vectors, 80, "the file of vectors is cut short")
-	for i, v := range vectors {
-		t.Run(fmt.Sprintf("%d/M=%d/N=%d/slack=%v", i, v.TableSize, len(v.Backends), v.Slack), func(t *testing.T) {
-			backends := make([]chash.Backend[int], len(v.Backends))
-			names := make([]string, len(v.Backends))
-			for i, b := range v.Backends {
-				backends[i] = chash.Backend[int]{Name: b.Name, Weight: b.Weight, Value: i}
-				names[i] = b.Name
+	return vectors
+}
+
+func TestVectors_Slack(t *testing.T) {
+	for _, v := range readSlackVectors(t) {
+		m, err := newMaglev(v.backends(), chash.WithTableSize(v.TableSize), chash.WithSlack(float64(v.Slack)))
+		require.NoError(t, err)
+		owners := slotOwners(t, m, v.TableSize)
+		name := fmt.Sprintf("%d slots, %d backends, slack %v", v.TableSize, len(v.Backends), v.Slack)
+		require.Equal(t, v.SlotsSHA256, sumOfNames(owners), name)
+		if v.TableSize <= 251 {
+			require.Len(t, v.Slots, v.TableSize, name)
+		}
+		for slot, owner := range v.Slots {
+			require.Equal(t, v.Backends[owner].Name, owners[slot], "slot %d: %s", slot, name)
+		}
+		counts := map[string]int{}
+		for _, owner := range owners {
+			counts[owner]++
+		}
+		for i, want := range v.Counts {
+			require.Equal(t, want, counts[v.Backends[i].Name], name)
+		}
+	}
+}
+
+// randomSlack is a slack of one of many sizes.
+func randomSlack(rng *rand.Rand) *float64 {
+	slacks := []float64{0, 1e-9, 1.0 / 65536, 0.01, 0.05, 0.3, 2, 1000, 2147483647, 2147483648, 1e300, math.Inf(1), math.Inf(1), rng.Float64()}
+	return &slacks[rng.IntN(len(slacks))]
+}
+
+// A fast fill and a plain sort of all claims agree.
+func TestSlack_Twin(t *testing.T) {
+	rounds(t, 400, func(t *testing.T, rng *rand.Rand) {
+		n := 1 + rng.IntN(30)
+		w := randomTwin(rng, false, n)
+		w.slack = randomSlack(rng)
+		backends := randomBackends(rng, false, n)
+		require.Empty(t, w.add(backends...))
+		m, err := w.build(backends)
+		require.NoError(t, err)
+		sameAnswers(t, w.owners, hashKeysOfSlots(t, m, w.size))
+	})
+}
+
+// hashKeysOfSlots are the hash keys of the backends that own the slots.
+func hashKeysOfSlots(t *testing.T, s structure, m int) []string {
+	t.Helper()
+	owners := slotOwners(t, s, m)
+	keys := map[string]string{}
+	for _, b := range s.Backends() {
+		keys[b.Value] = hashKeyOf(b)
+	}
+	for slot := range owners {
+		owners[slot] = keys[owners[slot]]
+	}
+	return owners
+}
+
+// Whatever changes led to a set of backends, its table is the one that is built of
+// it at once. Without a limit most of these changes are made slot by slot.
+func TestSlack_History(t *testing.T) {
+	rounds(t, 40, func(t *testing.T, rng *rand.Rand) {
+		size := []int{251, 1021, 4093, 16381}[rng.IntN(4)]
+		opts := []chash.MaglevOption{chash.WithTableSize(size), chash.WithSlack(*randomSlack(rng)), chash.WithSeed(rng.Uint64N(2))}
+		weights := []func() uint32{
+			func() uint32 { return 1 },
+			func() uint32 { return 1 + rng.Uint32N(7) },
+			func() uint32 { return 1 + rng.Uint32N(1<<rng.IntN(32)) },
+		}
+		weight := weights[rng.IntN(len(weights))]
+		live := numbered("b", 2+rng.IntN(60))
+		for i := range live {
+			live[i].Weight = weight()
+		}
+		m, err := chash.NewMaglev(live, opts...)
+		require.NoError(t, err)
+		for step := range 12 {
+			switch {
+			case step == 4: // from one byte a slot to two, and back
+				require.NoError(t, m.Add(numbered("many", 240)[:min(240, size-m.Len())]...))
+			case rng.IntN(3) == 0 && m.Len()+3 <= size:
+				added := numbered(fmt.Sprint("step", step, "-"), 1+rng.IntN(3))
+				for i := range added {
+					added[i].Weight = weight()
+				}
+				require.NoError(t, m.Add(added...))
+			case rng.IntN(2) == 0:
+				backends := m.Backends()
+				require.NoError(t, m.SetWeight(backends[rng.IntN(len(backends))].Name, weight()))
+			default:
+				backends := m.Backends()
+				gone := backends[rng.IntN(len(backends))].Name
+				if step == 6 {
+					for _, b := range backends {
+						if b.Weight == 1 && b.Name != gone {
+							require.NoError(t, m.Remove(b.Name))
+							break
+						}
+					}
+				}
+				if m.Len() > 1 {
+					require.NoError(t, m.Remove(gone))
+				}
 			}
-			m, err := chash.NewMaglev(backends, chash.WithTableSize(v.TableSize), chash.WithSlack(float64(v.Slack)))
+			fresh, err := chash.NewMaglev(m.Backends(), opts...)
 			require.NoError(t, err)
-			counts := make([]int, len(backends))
-			slots := make([]int, v.TableSize)
-			owners := make([]string, v.TableSize)
-			for slot := range slots {
-				slots[slot], err = m.GetHash(uint64(slot))
-				require.NoError(t, err)
-				counts[slots[slot]]++
-				owners[slot] = names[slots[slot]]
+			require.Equal(t, fresh.AppendTable(nil), m.AppendTable(nil), "step %d", step)
+			require.Equal(t, fresh.Shares(), m.Shares(), "step %d", step)
+		}
+	})
+}
+
+// No slot and placement would both rather have each other than what they have, and
+// no placement has more slots than its cap.
+func TestSlack_NoBlockingPair(t *testing.T) {
+	rounds(t, 30, func(t *testing.T, rng *rand.Rand) {
+		n := 2 + rng.IntN(40)
+		w := newTwin(false, []int{251, 1021, 4093}[rng.IntN(3)], 0, nil)
+		w.slack = randomSlack(rng)
+		backends := randomBackends(rng, false, n)
+		require.Empty(t, w.add(backends...))
+		m, err := w.build(backends)
+		require.NoError(t, err)
+		owners := hashKeysOfSlots(t, m, w.size)
+
+		weights := placementsOf(w.backends)
+		caps := w.caps(weights)
+		claims := w.claims(weights)
+		latest := map[string]twinClaim{} // that was won, by placement
+		winner := map[uint64]twinClaim{}
+		won := map[string]int{}
+		for _, c := range claims {
+			if owners[c.slot] == c.hashKey {
+				latest[c.hashKey], winner[c.slot] = c, c
+				won[c.hashKey]++
 			}
-			require.Equal(t, v.Counts, counts)
-			if v.TableSize <= 251 {
-				require.Equal(t, v.Slots, slots)
+		}
+		for _, c := range claims {
+			require.LessOrEqual(t, won[c.hashKey], caps[c.hashKey], "slots of %q", c.hashKey)
+			wants := won[c.hashKey] < caps[c.hashKey] || c.compare(latest[c.hashKey]) < 0
+			if wants && c.compare(winner[c.slot]) < 0 {
+				t.Fatalf("slot %d is of %q, but would rather be of %q, which would rather have it", c.slot, owners[c.slot], c.hashKey)
 			}
-			require.Equal(t, v.SlotsSHA256, sumOfNames(owners))
-		})
+		}
+	})
+}
+
+// The share of no backend is above the fair one by more than the slack, to a slot
+// for rounding and one where the caps would be too few.
+func TestSlack_SharesAreBelowTheCap(t *testing.T) {
+	rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
+		const size = 65537
+		slack := []float64{0, 0.01, 0.02, 0.05, 0.5}[rng.IntN(5)]
+		backends := randomBackends(rng, false, 1+rng.IntN(200))
+		total := int64(0)
+		for i := range backends {
+			backends[i].HashKey = ""
+			total += weightOf(backends[i])
+		}
+		m, err := chash.NewMaglev(backends, chash.WithSlack(slack))
+		require.NoError(t, err)
+		weights := map[string]int64{}
+		for _, b := range backends {
+			weights[b.Name] = weightOf(b)
+		}
+		for _, share := range m.Shares() {
+			fair := new(big.Rat).SetFrac64(weights[share.Name], total)
+			most, _ := fair.Mul(fair, big.NewRat(size, 1)).Float64()
+			require.LessOrEqual(t, float64(share.Size), max(1, (1+slack+1.0/65536)*most+2), share.Name)
+		}
+	})
+}
+
+// Without a limit a removal moves the slots of the one that goes, an addition those
+// that the new one gets, and no other: the fewest possible, every time.
+func TestSlack_NoLimitMovesTheFewest(t *testing.T) {
+	rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
+		size := []int{251, 4093, 65537}[rng.IntN(3)]
+		backends := randomBackends(rng, false, 2+rng.IntN(100))
+		for i := range backends {
+			backends[i].HashKey = ""
+		}
+		m, err := newMaglev(backends, chash.WithTableSize(size), chash.WithSlack(math.Inf(1)))
+		require.NoError(t, err)
+		all := slotOwners(t, m, size)
+		gone := backends[rng.IntN(len(backends))]
+		require.NoError(t, m.Remove(gone.Name))
+		without := slotOwners(t, m, size)
+		movedOnly(t, all, without, []string{gone.Value}, nil)
+		require.NoError(t, m.Add(gone))
+		sameAnswers(t, all, slotOwners(t, m, size))
+
+		b := m.Backends()[rng.IntN(m.Len())]
+		require.NoError(t, m.SetWeight(b.Name, max(1, b.Weight/2)))
+		lighter := slotOwners(t, m, size)
+		movedOnly(t, all, lighter, []string{b.Value}, nil)
+	})
+}
+
+// With a slack of 1 %, a removal or an addition among 100 equal backends moves at
+// most 1.2 times the fewest slots, on average.
+func TestSlack_OnePercentMovesFew(t *testing.T) {
+	const n, sets = 100, 5
+	var moved, fewest int
+	for set := range sets {
+		backends := numbered(fmt.Sprintf("set-%d-", set), n+1)
+		m, err := newMaglev(backends[:n], chash.WithSlack(0.01))
+		require.NoError(t, err)
+		before := slotOwners(t, m, chash.DefaultTableSize)
+		require.NoError(t, m.Add(backends[n]))
+		with := slotOwners(t, m, chash.DefaultTableSize)
+		require.NoError(t, m.Remove(backends[n].Name, backends[set].Name))
+		without := slotOwners(t, m, chash.DefaultTableSize)
+		for slot := range before {
+			if before[slot] != with[slot] {
+				moved++
+			}
+			if with[slot] == backends[n].Name {
+				fewest++
+			}
+			if before[slot] != without[slot] {
+				moved++
+			}
+			if before[slot] == backends[set].Name {
+				fewest++
+			}
+		}
+	}
+	require.LessOrEqual(t, float64(moved), 1.2*float64(fewest))
+	require.Greater(t, moved, fewest, "a limit moves some that need not move")
+}
+
+func TestWithSlack_Invalid(t *testing.T) {
+	for _, e := range []float64{-1, -1e-300, math.Inf(-1), math.NaN()} {
+		_, err := chash.NewMaglev(numbered("b", 3), chash.WithSlack(e))
+		checkError(t, fmt.Sprintf("NewMaglev with a slack of %v", e), err, chash.ErrInvalidOption, fmt.Sprint(e))
 	}
 }

@@ -1,6 +1,9 @@
 package chash
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // A MaglevOption sets something of a [Maglev]. A nil option sets nothing, and of
 // several that set the same the last one counts.
@@ -37,6 +40,24 @@ func Options(opts ...Option) Option {
 // that is not a prime is ErrTableSizeNotPrime.
 func WithTableSize(m int) MaglevOption {
 	return maglevOption(func(c *config) { c.TableSize = m })
+}
+
+// WithSlack fills the table in another way, which moves fewer keys that need not move
+// and lets shares be less even: a backend may have e of its fair share more than that,
+// so up to 1.05 times the fair share for an e of 0.05. The package comment says when
+// to take which. It is another mapping than that of a table without WithSlack, also
+// for an e of 0, and each e has its own.
+//
+// An e of 0 keeps the shares as even as they are without WithSlack, 0.01 is a good
+// start, and with math.Inf(1) there is no limit: then no key moves that need not
+// move, as on a ring, and Add, Remove and SetWeight take a part of the time of a
+// rebuild. The table rounds e to a multiple of 1/65536; from 2^31 on there is no
+// limit. A negative e and NaN are ErrInvalidOption.
+//
+// Where the fair share is but a few slots, a placement may have none. Its backends
+// have no keys of their own then: they are last in each key's order of preference.
+func WithSlack(e float64) MaglevOption {
+	return maglevOption(func(c *config) { c.Slack = &e })
 }
 
 // WithReplicas sets the number of points that a ring has for each unit of a
@@ -98,6 +119,7 @@ func WithLoadFloor(n float64) Option {
 // makes a ring like the first, with another seed. A Config may be copied.
 type Config struct {
 	TableSize  int                     // of a Maglev: see WithTableSize
+	Slack      *float64                // of a Maglev: see WithSlack; nil without it
 	Replicas   int                     // of a Ring: see WithReplicas
 	Seed       uint64                  // see WithSeed
 	Hash       func(key string) uint64 // nil without WithHash
@@ -116,6 +138,7 @@ func (c *core[T, L]) Config() Config {
 // set sets what is not zero.
 func (from Config) set(c *config) {
 	override(&c.TableSize, from.TableSize)
+	override(&c.Slack, from.Slack)
 	override(&c.Replicas, from.Replicas)
 	override(&c.Seed, from.Seed)
 	override(&c.LoadFactor, from.LoadFactor)
@@ -152,6 +175,13 @@ func maglevConfig(opts []MaglevOption) (config, error) {
 	if err := c.validate(); err != nil {
 		return c, err
 	}
+	if c.Slack != nil {
+		if !validSlack(*c.Slack) {
+			return c, invalidOption("slack %v, which is not from 0 to +Inf", *c.Slack)
+		}
+		e := math.Abs(*c.Slack) // a copy of what may be the caller's, and 0 for -0
+		c.Slack = &e
+	}
 	return c, validateTableSize(c.TableSize)
 }
 
@@ -162,7 +192,7 @@ func ringConfig(opts []RingOption) (config, error) {
 			o.setRing(&c)
 		}
 	}
-	c.TableSize = 0
+	c.TableSize, c.Slack = 0, nil
 	if err := c.validate(); err != nil {
 		return c, err
 	}

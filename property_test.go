@@ -70,7 +70,11 @@ func randomTwin(rng *rand.Rand, ring bool, n int) *twin {
 		return w
 	}
 	first := slices.IndexFunc(tableSizes, func(m int) bool { return m >= n })
-	return newTwin(false, tableSizes[first+rng.IntN(len(tableSizes)-first)], seed, hash)
+	w := newTwin(false, tableSizes[first+rng.IntN(len(tableSizes)-first)], seed, hash)
+	if rng.IntN(2) == 0 {
+		w.slack = randomSlack(rng)
+	}
+	return w
 }
 
 // randomName draws an awkward name or an ordinary one.

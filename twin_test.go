@@ -28,12 +28,14 @@ type twin struct {
 	size  int                 // the slots of a Maglev, the replicas of a Ring
 	seed  uint64              // 0 for none
 	hash  func(string) uint64 // the user's, nil for the structure's own
+	slack *float64            // of a Maglev, nil for none
 	blind uint64              // bits of a Ring's digests that count as 0, so that ties occur
 
 	backends map[string]chash.Backend[string] // by name; every Weight at least 1
 
 	// What follows from these, worked out anew after each change.
 	owners    []string                         // hash keys, in the order of slots or points
+	idle      []string                         // hash keys without any, sorted
 	positions []string                         // of a Ring's points: big-endian bytes, which compare as numbers do
 	answering map[string]chash.Backend[string] // the backend of each healthy placement, by hash key
 }
@@ -55,7 +57,11 @@ func (w *twin) build(backends []chash.Backend[string]) (structure, error) {
 	if w.ring {
 		return newRing(backends, chash.Options(opts...), chash.WithReplicas(w.size), chash.WithBlindDigests(w.blind))
 	}
-	return newMaglev(backends, chash.Options(opts...), chash.WithTableSize(w.size))
+	tableOpts := []chash.MaglevOption{chash.Options(opts...), chash.WithTableSize(w.size)}
+	if w.slack != nil {
+		tableOpts = append(tableOpts, chash.WithSlack(*w.slack))
+	}
+	return newMaglev(backends, tableOpts...)
 }
 
 // clone is an independent copy.
@@ -111,15 +117,23 @@ func answeringOf(backends map[string]chash.Backend[string]) map[string]chash.Bac
 // rebuild works out what follows from the backends.
 func (w *twin) rebuild() {
 	w.answering = answeringOf(w.backends)
-	w.owners, w.positions = nil, nil
+	w.owners, w.positions, w.idle = nil, nil, nil
 	weights := placementsOf(w.backends)
 	switch {
 	case len(weights) == 0:
 	case w.ring:
 		w.layPoints(weights)
+	case w.slack != nil:
+		w.fillWithSlack(weights)
 	default:
 		w.fillTable(weights)
 	}
+	for hashKey := range weights {
+		if !slices.Contains(w.owners, hashKey) {
+			w.idle = append(w.idle, hashKey)
+		}
+	}
+	slices.Sort(w.idle)
 }
 
 // sum is H of a string.
@@ -285,6 +299,12 @@ func (w *twin) metInTable(h uint64) iter.Seq[string] {
 		}
 		for i := range m {
 			if !yield(w.owners[(h*0x9e3779b97f4a7c15%m+i)%m]) {
+				return
+			}
+		}
+		for i := range w.idle {
+			first := h * 0x9e3779b97f4a7c15 % m % uint64(len(w.idle))
+			if !yield(w.idle[(int(first)+i)%len(w.idle)]) {
 				return
 			}
 		}
