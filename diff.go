@@ -89,7 +89,7 @@ type finder struct {
 
 func (t *table) finder(v *view) finder {
 	f := finder{table: t, view: v}
-	if v.live > 0 && !v.whole {
+	if v.alive > 0 && !v.whole {
 		f.healthy = newSlotSet(t.n, func(slot uint32) bool { return v.healthy.has(t.at(slot)) })
 	}
 	return f
@@ -105,6 +105,10 @@ func (f *finder) find(slot uint32) uint32 {
 		return none
 	}
 	w := f.walkOf(f.sample(slot))
+	if f.view.alive == 0 {
+		p, _ := f.view.nearest(w.then)
+		return p
+	}
 	pos := w.pos
 	for range w.hops {
 		if f.healthy.has(pos) {

@@ -29,7 +29,7 @@ type Explanation struct {
 
 // A Probe is one slot or point that a lookup meets.
 type Probe struct {
-	At      int    `json:"at"`       // slot or number of the point
+	At      int    `json:"at"`       // slot or number of the point; -1 for a placement that has none
 	HashKey string `json:"hash_key"` // of its placement
 
 	// Backends are those of its placement, by rank and without their values.
@@ -58,30 +58,33 @@ func (c *core[T, L]) Explain(key string) Explanation {
 	e.Home = int(w.home())
 	if s.live == 0 {
 		e.Err = s.empty
-		e.Probes = []Probe{s.probe(e.Home)}
+		e.Probes = []Probe{s.probe(e.Home, s.owners.at(w.home()))}
 		return e
 	}
 	for at := range w.positions(s.owners.n) {
 		p := s.owners.at(at)
 		healthy := s.healthy.has(p)
 		if healthy || len(e.Probes) < listed-1 {
-			e.Probes = append(e.Probes, s.probe(int(at)))
+			e.Probes = append(e.Probes, s.probe(int(at), p))
 		} else {
 			e.Unlisted++
 		}
 		if healthy {
 			b, _ := s.roster.leader(int(p))
 			e.Backend = b.Name
-			break
+			return e
 		}
 	}
+	p, _ := s.nearest(w.then)
+	e.Probes = append(e.Probes, s.probe(-1, p))
+	b, _ := s.roster.leader(int(p))
+	e.Backend = b.Name
 	return e
 }
 
-// probe describes a slot or point.
-func (s *snapshot[T, L]) probe(at int) Probe {
-	p := int(s.owners.at(uint32(at)))
-	group := s.roster.group(p)
+// probe describes a slot or point of a placement.
+func (s *snapshot[T, L]) probe(at int, p uint32) Probe {
+	group := s.roster.group(int(p))
 	probe := Probe{
 		At:       at,
 		HashKey:  s.roster.placements[p].hashKey,

@@ -1,6 +1,10 @@
 package chash
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // Fingerprint returns a number that is equal for two structures, in whatever
 // processes, exactly when they map every key to the same names while all backends
@@ -29,22 +33,35 @@ func (c *core[T, L]) LiveFingerprint() uint64 {
 // the placements, or nobody.
 func (s *snapshot[T, L]) fingerprint(represent func(placement int) (member int, found bool)) uint64 {
 	names := make([]uint64, len(s.roster.placements))
-	found := 0
-	only := uint64(0)
+	found, owning := 0, 0
+	only, owner := uint64(0), uint64(0)
+	counts := s.owners.counts
 	for p := range names {
 		if member, ok := represent(p); ok {
 			names[p] = max(1, xxhash.Sum64String(s.roster.members[member].Name))
 			only = names[p]
 			found++
+			if counts[p] > 0 {
+				owner = names[p]
+				owning++
+			}
 		}
 	}
-	if found < 2 { // one has every key, however they are hashed
+	switch { // where one has every key, however they are hashed
+	case found < 2:
 		return only
+	case owning == 1:
+		return owner
 	}
 	d := xxhash.New()
 	d.Write(s.layout.digest(trialKey))
 	if only := s.layout.print(d, names); only != 0 {
 		return only
+	}
+	if owning == 0 { // the others have the keys
+		for _, p := range s.owners.idle {
+			d.Write(binary.BigEndian.AppendUint64(nil, names[p]))
+		}
 	}
 	return d.Sum64()
 }

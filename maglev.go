@@ -161,8 +161,7 @@ func (t *table) spread() []float64 {
 	return shares
 }
 
-// print writes the name that owns each slot. Every placement owns one, so that one
-// name alone is only where there is one placement that counts.
+// print writes the name that owns each slot. There are several.
 func (t *table) print(d *xxhash.Digest, names []uint64) (only uint64) {
 	var buf [512]byte
 	part := buf[:0]

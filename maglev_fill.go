@@ -38,7 +38,7 @@ func (t *table) lay(placements []placement) (*table, error) {
 		next.wide = fill[uint32](f)
 	}
 	next.n = t.slots.n
-	next.counts = f.counts(len(placements))
+	next.setCounts(f.counts(len(placements)))
 	return next, nil
 }
 

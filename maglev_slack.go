@@ -46,7 +46,8 @@ func compete[S uint8 | uint16 | uint32](t, old *table, oldSlots []S) []S {
 	if !c.amend(t, old, oldSlots) {
 		c.fill()
 	}
-	t.counts, t.latest = c.counts(), c.latest
+	t.setCounts(c.counts())
+	t.latest = c.latest
 	return c.slots
 }
 

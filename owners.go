@@ -13,7 +13,18 @@ type owners struct {
 	mask   uint64
 
 	n      uint32   // how many owners, below 2^31; 0 if there is no placement
-	counts []uint32 // how many of the owners each placement is, at least 1
+	counts []uint32 // how many of the owners each placement is
+	idle   []uint32 // the placements that are none, by hash key; nil as a rule
+}
+
+// setCounts sets counts and what follows from them.
+func (o *owners) setCounts(counts []uint32) {
+	o.counts, o.idle = counts, nil
+	for p, count := range counts {
+		if count == 0 {
+			o.idle = append(o.idle, uint32(p))
+		}
+	}
 }
 
 // none is an owner that is no placement.

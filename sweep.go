@@ -17,7 +17,7 @@ type ringState struct {
 // states returns the state as lookups see it, and that in which all are healthy.
 func (r *Ring[T]) states() (lookups, holders *ringState) {
 	s, answering, owning := r.named()
-	all := view{owners: s.owners, healthy: bytes.Repeat([]byte{1}, len(owning)), live: len(owning)}
+	all := view{owners: s.owners, healthy: bytes.Repeat([]byte{1}, len(owning)), live: len(owning), spare: len(s.owners.idle)}
 	return &ringState{s.layout, s.view, answering}, &ringState{s.layout, all, owning}
 }
 
@@ -52,7 +52,7 @@ func joined(ranges iter.Seq2[Range, []uint32]) iter.Seq2[Range, []uint32] {
 // met enough. So it costs time for each point, and in order for each copy too.
 type sweep struct {
 	*ringState
-	n       int    // healthy placements to be met, at most all
+	n       int    // healthy placements to be met, at most all that have points
 	last    uint64 // the last position of the stretch
 	ordered bool   // whether holders are wanted
 
@@ -68,13 +68,13 @@ type sweep struct {
 func (s *ringState) sweep(n int, ordered bool) *sweep {
 	w := &sweep{
 		ringState: s,
-		n:         min(n, s.live),
+		n:         min(n, s.live-s.spare),
 		last:      math.MaxUint64,
 		ordered:   ordered,
 		points:    s.ring.n,
 		met:       make([]uint32, len(s.names)),
 	}
-	if s.live == 0 {
+	if w.n == 0 {
 		return w
 	}
 	if s.sparse != nil {

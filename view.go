@@ -21,6 +21,7 @@ type view struct {
 	healthy flags
 	live    int // healthy placements
 	alive   int // owners that are healthy placements
+	spare   int // healthy placements that are no owner
 
 	// patchy says that fewer than about three quarters of the owners are healthy, so
 	// that it cannot be predicted whether one is: then looking at several at once,
@@ -57,6 +58,9 @@ func (v *view) enter(p int, healthy bool) {
 	}
 	v.live += change
 	v.alive += change * int(v.owners.counts[p])
+	if v.owners.counts[p] == 0 {
+		v.spare += change
+	}
 }
 
 // index sets what follows from the number of healthy owners.
@@ -76,10 +80,16 @@ func (v *view) index() {
 	}
 }
 
-// nearest returns the first healthy owner, of which there is one, from a position on,
-// one at a time and wrapping, and how many unhealthy ones are passed on the way.
+// nearest returns the first healthy owner from a position on, one at a time and
+// wrapping, and how many unhealthy ones are passed on the way. Where no owner is
+// healthy, it returns the first healthy placement that is no owner. There must be a
+// healthy placement.
 func (v *view) nearest(pos uint32) (placement uint32, passed int) {
 	n := v.owners.n
+	if v.alive == 0 {
+		placement, _ = v.idleFrom(pos, 0)
+		return placement, int(n)
+	}
 	if v.sparse != nil {
 		at := v.sparse[v.rank(pos)]
 		passed := int(at) - int(pos)
@@ -97,6 +107,21 @@ func (v *view) nearest(pos uint32) (placement uint32, passed int) {
 			pos = 0
 		}
 	}
+}
+
+// idleFrom returns the first healthy placement without an owner in a key's order of
+// them, or none, and how many of them come up to it, itself counted; those that the
+// key has met already are passed over. The order begins at the position where the
+// last part of the key's walk does, modulo their number, and wraps.
+func (v *view) idleFrom(pos uint32, met int) (placement uint32, passed int) {
+	idle := v.owners.idle
+	for ; met < len(idle); met++ {
+		p := idle[(uint64(pos)+uint64(met))%uint64(len(idle))]
+		if v.healthy.has(p) {
+			return p, met + 1
+		}
+	}
+	return none, met
 }
 
 // rank returns which of the indexed positions is the first from a position on,

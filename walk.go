@@ -8,13 +8,15 @@ import (
 // A walk is the order in which a key meets the owners: hops positions from pos
 // on, each a stride after the one before and wrapping around, then every
 // position from then on, wrapping around too. So it meets each owner at least
-// once. It starts out as data and runs down as next is called.
+// once. After that it meets the placements that are no owner, each once. It starts
+// out as data and runs down as next is called.
 type walk struct {
 	pos, stride uint32
 	hops        int
 	then        uint32
 	last        bool // the hops are done, and pos and left are set up for the rest
 	left        uint32
+	idle        int // how many of the placements that are no owner are passed
 }
 
 // next returns the next owner that is a healthy placement and whether there was
@@ -43,13 +45,19 @@ func (w *walk) next(v *view) (placement uint32, found bool) {
 			return p, true
 		}
 	}
-	return none, false
+	return w.nextIdle(v)
+}
+
+// nextIdle is next for the placements that are no owner.
+func (w *walk) nextIdle(v *view) (placement uint32, found bool) {
+	placement, w.idle = v.idleFrom(w.then, w.idle)
+	return placement, placement != none
 }
 
 // nextIndexed is next in the last part of a walk where the healthy owners are indexed.
 func (w *walk) nextIndexed(v *view) (placement uint32, found bool) {
 	if w.left == 0 {
-		return none, false
+		return w.nextIdle(v)
 	}
 	at := w.pos
 	w.advance(uint32(len(v.sparse)))
@@ -69,7 +77,10 @@ func (w *walk) advance(n uint32) {
 func (w *walk) turnLast(v *view) {
 	w.last = true
 	w.pos, w.left = w.then, v.owners.n
-	if v.sparse != nil {
+	switch {
+	case v.alive == 0:
+		w.left = 0
+	case v.sparse != nil:
 		w.pos, w.left = v.rank(w.then), uint32(len(v.sparse))
 	}
 }
@@ -105,10 +116,10 @@ func (w walk) positions(n uint32) iter.Seq[uint32] {
 type cursor struct {
 	walk walk
 	seen seen
-	left int // healthy placements not met
+	left int // healthy placements not met, without those that are no owner
 }
 
-func (v *view) cursor(w walk) cursor { return cursor{walk: w, left: v.live} }
+func (v *view) cursor(w walk) cursor { return cursor{walk: w, left: v.live - v.spare} }
 
 // next returns the next healthy placement and whether there was one.
 func (c *cursor) next(v *view) (placement uint32, found bool) {
@@ -122,7 +133,7 @@ func (c *cursor) next(v *view) (placement uint32, found bool) {
 			return p, true
 		}
 	}
-	return none, false
+	return c.walk.nextIdle(v)
 }
 
 // bitmap is a set of placements.
