@@ -1,7 +1,9 @@
 package chash_test
 
 import (
+	"bytes"
 	_ "embed"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +11,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
@@ -292,5 +295,123 @@ func TestWithSlack_Invalid(t *testing.T) {
 	for _, e := range []float64{-1, -1e-300, math.Inf(-1), math.NaN()} {
 		_, err := chash.NewMaglev(numbered("b", 3), chash.WithSlack(e))
 		checkError(t, fmt.Sprintf("NewMaglev with a slack of %v", e), err, chash.ErrInvalidOption, fmt.Sprint(e))
+	}
+}
+
+func TestWithSlack(t *testing.T) {
+	backends := numbered("b", 20)
+	plain, err := chash.NewMaglev(backends, chash.WithTableSize(251))
+	require.NoError(t, err)
+	require.Nil(t, plain.Config().Slack)
+	require.Nil(t, plain.Clone().Config().Slack)
+	even, err := chash.NewMaglev(backends, chash.WithTableSize(251), chash.WithSlack(0.3), chash.WithSlack(math.Copysign(0, -1)))
+	require.NoError(t, err)
+	require.NotEqual(t, plain.AppendTable(nil), even.AppendTable(nil))
+	require.False(t, math.Signbit(*even.Config().Slack), "the last one counts, and -0 is 0")
+
+	e := 0.25
+	m, err := chash.NewMaglev(backends[:19], chash.WithTableSize(251), chash.Config{Slack: &e})
+	require.NoError(t, err)
+	e = 0
+	*m.Config().Slack = 7
+	require.InDelta(t, 0.25, *m.Config().Slack, 0, "what the caller has is the caller's")
+	clone := m.Clone()
+	require.NoError(t, clone.Add(backends[19]))
+	alike, err := chash.NewMaglev(backends, clone.Config())
+	require.NoError(t, err)
+	require.Equal(t, alike.AppendTable(nil), clone.AppendTable(nil))
+	require.Equal(t, alike.Fingerprint(), clone.Fingerprint())
+	require.NotEqual(t, even.Fingerprint(), clone.Fingerprint())
+
+	r, err := chash.NewRing(backends, clone.Config())
+	require.NoError(t, err)
+	require.Nil(t, r.Config().Slack)
+}
+
+// Diff answers what another slack would move.
+func TestSlack_Diff(t *testing.T) {
+	backends := numbered("b", 20)
+	var tables []*chash.Maglev[string]
+	for _, opts := range [][]chash.MaglevOption{nil, {chash.WithSlack(0)}, {chash.WithSlack(0.1)}, {chash.WithSlack(math.Inf(1))}} {
+		m, err := chash.NewMaglev(backends, append(opts, chash.WithTableSize(1021))...)
+		require.NoError(t, err)
+		tables = append(tables, m)
+	}
+	for _, before := range tables {
+		for _, after := range tables {
+			d, err := before.Diff(after)
+			require.NoError(t, err)
+			moved := 0
+			a, b := before.AppendTable(nil), after.AppendTable(nil)
+			for slot := range a {
+				if a[slot] != b[slot] {
+					moved++
+				}
+			}
+			require.Equal(t, before != after, moved > 0)
+			require.InDelta(t, float64(moved)/1021, d.Moved, 1e-12)
+		}
+	}
+}
+
+func TestSlack_Marshal(t *testing.T) {
+	build := func(opts ...chash.MaglevOption) []byte {
+		m, err := chash.NewMaglev(numbered("b", 5), append(opts, chash.WithTableSize(61))...)
+		require.NoError(t, err)
+		data, err := m.Marshal(nil)
+		require.NoError(t, err)
+		return data
+	}
+	for _, e := range []float64{0, 0.01, 1e-12, 5, math.Inf(1)} {
+		data := build(chash.WithSlack(e))
+		m, err := chash.UnmarshalMaglev[string](data, nil)
+		require.NoError(t, err)
+		require.InDelta(t, e, *m.Config().Slack, 0)
+		again, err := m.Marshal(nil)
+		require.NoError(t, err)
+		require.Equal(t, data, again)
+		_, err = chash.UnmarshalMaglev[string](data, nil, chash.WithSlack(e))
+		require.NoError(t, err)
+		for _, other := range []float64{e + 1, -1, math.NaN()} {
+			if other == e {
+				continue
+			}
+			_, err = chash.UnmarshalMaglev[string](data, nil, chash.WithSlack(other))
+			checkError(t, "UnmarshalMaglev with another slack", err, chash.ErrOptionsDiffer, fmt.Sprint(other), fmt.Sprint(e))
+		}
+		_, err = chash.UnmarshalMaglev[string](build(), nil, chash.WithSlack(e))
+		checkError(t, "UnmarshalMaglev with a slack that was not there", err, chash.ErrOptionsDiffer, "none", fmt.Sprint(e))
+	}
+
+	// The option is number 7, after the others, and of 8 bytes.
+	data := build(chash.WithSlack(0.5))
+	at := bytes.Index(data, binary.BigEndian.AppendUint64([]byte{7}, math.Float64bits(0.5)))
+	require.Equal(t, 8+1+8, at)
+	plain := build()
+	require.Equal(t, append(bytes.Clone(plain[:at]), data[at:at+9]...), data[:at+9])
+	for _, bad := range []float64{-1, math.Copysign(0, -1), math.NaN(), math.Inf(-1)} {
+		damaged := bytes.Clone(data)
+		binary.BigEndian.PutUint64(damaged[at+1:], math.Float64bits(bad))
+		body := damaged[:len(damaged)-8]
+		binary.BigEndian.PutUint64(damaged[len(body):], xxhash.Sum64(body))
+		_, err := chash.UnmarshalMaglev[string](damaged, nil)
+		checkError(t, fmt.Sprintf("UnmarshalMaglev of a slack of %v", bad), err, chash.ErrCorrupt)
+	}
+}
+
+// One that weighs more than all others together comes and goes, with claims that are
+// all earlier than those of the others.
+func TestSlack_HeavyComesAndGoes(t *testing.T) {
+	for _, weight := range []uint32{2, 1000, math.MaxUint32} {
+		opts := []chash.MaglevOption{chash.WithTableSize(1021), chash.WithSlack(math.Inf(1))}
+		m, err := chash.NewMaglev(numbered("b", 3), opts...)
+		require.NoError(t, err)
+		before := m.AppendTable(nil)
+		require.NoError(t, m.Add(chash.Backend[string]{Name: "heavy", Weight: weight}))
+		fresh, err := chash.NewMaglev(m.Backends(), opts...)
+		require.NoError(t, err)
+		require.Equal(t, fresh.AppendTable(nil), m.AppendTable(nil))
+		require.NoError(t, m.Remove("heavy"))
+		require.Equal(t, before, m.AppendTable(nil))
 	}
 }
