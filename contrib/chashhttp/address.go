@@ -55,10 +55,31 @@ func splitPort(host string) (name, port string) {
 // normalPath returns the escaped path without dots that lead nowhere and without a
 // slash at its end, where the path of a request is joined in any case.
 func normalPath(u *url.URL) string {
-	if strings.Contains(u.Path, "/.") {
-		u = (&url.URL{Path: "/"}).ResolveReference(&url.URL{Path: u.Path, RawPath: u.RawPath})
+	path := normalEscapes(u.EscapedPath())
+	if strings.Contains(path, "/.") {
+		path = withoutDots(path)
 	}
-	return strings.TrimSuffix(normalEscapes(u.EscapedPath()), "/")
+	return strings.TrimSuffix(path, "/")
+}
+
+// withoutDots resolves the segments . and .. of a path (RFC 3986, section 5.2.4).
+func withoutDots(path string) string {
+	var kept []string
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		switch segment {
+		case "..":
+			kept = kept[:max(min(1, len(kept)), len(kept)-1)]
+			fallthrough
+		case ".":
+			if i == len(segments)-1 { // what is left ends with a slash
+				kept = append(kept, "")
+			}
+		default:
+			kept = append(kept, segment)
+		}
+	}
+	return strings.Join(kept, "/")
 }
 
 // normalEscapes returns s with each escape in upper case, and those of characters

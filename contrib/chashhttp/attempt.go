@@ -58,11 +58,11 @@ func (t *Transport) send(req *http.Request, body *body, backend *url.URL, last b
 	a.connection.plainHTTP2 = &t.pools.plainHTTP2
 	ctx, cancel := context.WithCancelCause(req.Context())
 	a.cancel = cancel
-	a.out = outgoing(httptrace.WithClientTrace(ctx, a.connection.hooks(a.cut, a.watch.sign)), req, backend)
+	a.out = outgoing(httptrace.WithClientTrace(ctx, a.hooks()), req, backend)
 	trailers := validHeader(req.Trailer) // as long as nobody reads the body, which may fill them in
 	body.lend(a.out, &a.watch)
 	base := t.pools.choose(a.out, last || !idempotent(req) || !body.repeatable())
-	a.watch.start(t.attemptTimeout, a.poll, func() { a.cut(ErrAttemptTimeout) })
+	a.watch.start(t.attemptTimeout, a)
 	resp, err := base.RoundTrip(a.out)
 	a.watch.stop()
 	if err == nil {
@@ -87,6 +87,9 @@ func (a *attempt) settle() error {
 	a.end.CompareAndSwap(nil, &settled)
 	return *a.end.Load()
 }
+
+// late ends an attempt whose backend has given no sign for too long.
+func (a *attempt) late() { a.cut(ErrAttemptTimeout) }
 
 // poll ends an attempt that waits for a backend which was marked meanwhile, if another
 // may be asked in its place.

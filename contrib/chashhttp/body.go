@@ -23,20 +23,20 @@ type body struct {
 // request is idempotent, cannot reopen it, and says that it has at most keep bytes.
 // One of unknown length is not kept: its client may want an answer before it sends
 // the rest. On an error the body is closed, or will be.
-func openBody(req *http.Request, keep int64) (*body, error) {
+func openBody(req *http.Request, keep int64) (body, error) {
 	switch {
 	case req.Body == nil || req.Body == http.NoBody:
-		return &body{}, nil
+		return body{}, nil
 	case req.GetBody != nil || req.ContentLength <= 0 || req.ContentLength > keep || !idempotent(req):
-		return &body{source: req.Body, reopen: req.GetBody}, nil
+		return body{source: req.Body, reopen: req.GetBody}, nil
 	}
 	kept, err := readBody(req)
 	if err != nil {
-		return nil, err
+		return body{}, err
 	}
 	reopen := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }
 	source, _ := reopen()
-	return &body{source: source, reopen: reopen}, nil
+	return body{source: source, reopen: reopen}, nil
 }
 
 // readBody reads the body of a request and closes it. If the request is canceled it

@@ -6,7 +6,7 @@ import "net/http"
 type delivery struct {
 	t      *Transport
 	req    *http.Request
-	body   *body
+	body   body
 	key    string
 	route  route
 	blamed bool // a backend has been blamed for what became of the request once sent
@@ -21,7 +21,7 @@ func (d *delivery) run() (*http.Response, error) {
 	}
 	fresh := false // no connection is taken that may be stale
 	for sent := 1; ; {
-		a, o := d.t.send(d.req, d.body, at.backend, fresh || sent == d.t.maxAttempts)
+		a, o := d.t.send(d.req, &d.body, at.backend, fresh || sent == d.t.maxAttempts)
 		a.key = d.key
 		if o.unused && d.body.rewind() == nil {
 			d.t.resent.Add(1)

@@ -22,6 +22,7 @@ type route struct {
 	failOpen bool
 	key      string // empty for a request without one
 	met      []*url.URL
+	few      [DefaultMaxAttempts]*url.URL // the first of met
 }
 
 // A hop is one backend of a route.
@@ -41,6 +42,9 @@ func (h *hop) leave() {
 // next returns the next hop. Backends with one address are one server, which is met
 // once.
 func (r *route) next() (hop, error) {
+	if r.met == nil {
+		r.met = r.few[:0]
+	}
 	h, err := r.find()
 	if err == nil {
 		r.met = append(r.met, h.backend)

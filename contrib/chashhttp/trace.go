@@ -25,27 +25,28 @@ type connection struct {
 	spoke    atomic.Bool // something of an answer came
 
 	plainHTTP2 *atomic.Bool // Base has answered by HTTP/2 without TLS
+	trace      httptrace.ClientTrace
 }
 
-// hooks returns what makes net/http tell of the connection. cut ends the attempt, and
-// sign is called for an informational answer.
-func (c *connection) hooks(cut func(error), sign func()) *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
+// hooks returns what makes net/http tell of the connection of an attempt.
+func (a *attempt) hooks() *httptrace.ClientTrace {
+	c := &a.connection
+	c.trace = httptrace.ClientTrace{
 		GetConn: func(string) {
 			c.asked.Store(true)
 			c.unused.Store(false) // net/http asks again where the one that it had was of no use
-			c.stop(cut)
+			a.stop()
 		},
 		GotConn: func(got httptrace.GotConnInfo) {
 			secure, ok := got.Conn.(interface{ ConnectionState() tls.ConnectionState })
 			c.http2.Store(ok && secure.ConnectionState().NegotiatedProtocol == "h2")
-			if c.stop(cut) {
+			if a.stop() {
 				c.disable(got)
 				return
 			}
 			if got.Reused && c.http1() && closing(got.Conn) {
 				c.closed.Store(true)
-				cut(ErrConnectionClosed)
+				a.cut(ErrConnectionClosed)
 				c.disable(got)
 				return
 			}
@@ -60,20 +61,22 @@ func (c *connection) hooks(cut func(error), sign func()) *httptrace.ClientTrace 
 		GotFirstResponseByte: func() { c.spoke.Store(true) },
 		Got1xxResponse: func(int, textproto.MIMEHeader) error {
 			c.spoke.Store(true)
-			sign()
+			a.watch.sign()
 			return nil
 		},
 	}
+	return &c.trace
 }
 
 // stop ends the attempt where Base, which has sent it, takes a connection once more,
 // and reports whether it does. HTTP/2 asks for none, but takes one again by itself.
-func (c *connection) stop(cut func(error)) bool {
+func (a *attempt) stop() bool {
+	c := &a.connection
 	if !c.sent.Load() {
 		return false
 	}
 	if c.repeated.CompareAndSwap(false, true) {
-		cut(errRepeated)
+		a.cut(errRepeated)
 	}
 	return true
 }

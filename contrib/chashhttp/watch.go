@@ -22,17 +22,23 @@ type watch struct {
 	over    atomic.Bool  // the attempt has ended
 }
 
-// start begins to watch. While the attempt waits for the backend, poll is called now
-// and then; late is called when it has waited for the limit.
-func (w *watch) start(limit time.Duration, poll, late func()) {
+// A watched is what a watch tells: now and then that the backend is being waited for,
+// and in the end that this was too long.
+type watched interface {
+	poll()
+	late()
+}
+
+// start begins to watch.
+func (w *watch) start(limit time.Duration, who watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limit, w.began = limit, time.Now()
-	w.timer = time.AfterFunc(min(limit, pollInterval), func() { w.look(poll, late) })
+	w.timer = time.AfterFunc(min(limit, pollInterval), func() { w.look(who) })
 }
 
 // look is what the timer calls.
-func (w *watch) look(poll, late func()) {
+func (w *watch) look(who watched) {
 	if w.over.Load() {
 		return
 	}
@@ -42,10 +48,10 @@ func (w *watch) look(poll, late func()) {
 	}
 	left := w.limit - (now - time.Duration(w.last.Load()))
 	if left <= 0 {
-		late()
+		who.late()
 		return
 	}
-	poll()
+	who.poll()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer.Reset(min(left, pollInterval))
