@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
-	"net/url"
 	"strings"
 )
 
 // A Key returns what identifies the client or the object of a request: requests of
 // one key go to one backend. The empty string means that the request has no key.
-// A Key is called by many goroutines at once and must not change the request.
+// A Key is called by many goroutines at once and must not change the request, but for
+// those of a body.
 //
 // Those of this package take a value that is present but empty as no key. Else all
 // requests whose header is empty, say, would meet at one backend.
@@ -100,11 +100,7 @@ func path(r *http.Request) string {
 	if r.URL == nil || r.URL.Path == "" {
 		return "/"
 	}
-	segments := strings.Split(r.URL.EscapedPath(), "/")
-	for i, segment := range segments {
-		segments[i] = respell(segment)
-	}
-	return strings.Join(segments, "/")
+	return respell(r.URL.EscapedPath())
 }
 
 // PathSegments returns a Key that is the first n segments of the path, or all where
@@ -134,24 +130,47 @@ func PathSegments(n int) Key {
 	}
 }
 
-// respell returns the one spelling of all that mean the same segment.
-func respell(segment string) string {
-	plain, err := url.PathUnescape(segment)
-	if err != nil { // EscapedPath returns nothing of the kind
-		return segment
+// respell returns the one spelling of all that mean the same escaped path: what is
+// escaped that need not be, and the other way round. A path that is spelled so already is
+// returned as it is.
+func respell(path string) string {
+	plain := 0
+	for plain < len(path) && (path[plain] == '/' || isPlain(path[plain])) {
+		plain++
 	}
-	return url.PathEscape(plain)
+	if plain == len(path) {
+		return path
+	}
+	var out strings.Builder
+	out.Grow(len(path) + len(path)/8)
+	out.WriteString(path[:plain])
+	for i := plain; i < len(path); i++ {
+		c, escaped := unescape(path, i)
+		if escaped {
+			i += 2
+		} else {
+			c = path[i]
+		}
+		switch {
+		case isPlain(c), c == '/' && !escaped:
+			out.WriteByte(c)
+		default:
+			writeEscape(&out, c)
+		}
+	}
+	return out.String()
+}
+
+// isPlain reports whether url.PathEscape leaves c as it is. What else means the same
+// is escaped in a key.
+func isPlain(c byte) bool {
+	return isUnreserved(c) || strings.IndexByte("$&+:=@", c) >= 0
 }
 
 // First returns a Key that is the first of keys which the request has. A nil one is
 // left out. Without any, no request has a key.
 func First(keys ...Key) Key {
-	var present []Key
-	for _, key := range keys {
-		if key != nil {
-			present = append(present, key)
-		}
-	}
+	present := withoutNil(keys)
 	return func(r *http.Request) string {
 		for _, key := range present {
 			if found := key(r); found != "" {
@@ -160,6 +179,15 @@ func First(keys ...Key) Key {
 		}
 		return ""
 	}
+}
+
+func withoutNil(keys []Key) (present []Key) {
+	for _, key := range keys {
+		if key != nil {
+			present = append(present, key)
+		}
+	}
+	return present
 }
 
 type contextKey struct{}
