@@ -51,6 +51,9 @@ func (a *attempt) release() {
 	if a.cancel != nil { // else it was not sent
 		a.cancel(nil)
 	}
+	if a.lease != nil {
+		a.lease.Release()
+	}
 }
 
 // Read implements io.Reader.

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/chash-go/chash"
 )
 
 // An attempt is one sending of a request to one backend.
@@ -25,7 +27,8 @@ type attempt struct {
 
 	connection connection
 	watch      watch
-	answer     answer // once there is one
+	answer     answer                 // once there is one
+	lease      *chash.Lease[*url.URL] // until it is over, nil if loads are not bounded
 }
 
 // settled is the end of an attempt that cannot be cut any more.

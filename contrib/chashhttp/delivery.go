@@ -31,9 +31,8 @@ func (d *delivery) run() (*http.Response, error) {
 		}
 		d.account(a, o)
 		if !o.again || sent == d.t.maxAttempts || !d.advance(&at) {
-			at.leave()
 			d.body.settle()
-			return d.result(a, o)
+			return d.result(a, &at, o)
 		}
 		sent++
 		discard(o.resp)
@@ -63,20 +62,23 @@ func (d *delivery) advance(at *hop) bool {
 		return false
 	}
 	if !d.t.spend() || d.body.rewind() != nil {
-		next.leave()
+		next.end()
 		return false
 	}
 	d.t.retries.Add(1)
-	at.leave()
+	at.end()
 	*at = next
 	return true
 }
 
 // result returns what the caller gets.
-func (d *delivery) result(a *attempt, o outcome) (*http.Response, error) {
+func (d *delivery) result(a *attempt, at *hop, o outcome) (*http.Response, error) {
 	if o.resp != nil {
+		at.leave()
+		a.lease = at.lease
 		return a.hand(o.resp), nil
 	}
+	at.end()
 	a.release()
 	return nil, &BackendError{d.t.health.names.of(a.backend), a.backend, o.err}
 }

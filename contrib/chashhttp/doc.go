@@ -23,11 +23,16 @@
 //
 // # Keys
 //
-// A [Key] finds the key of a request: [Header], [Cookie], [RemoteAddr], [Path],
-// [PathSegments], [FromContext], or the first that there is of several, with
-// [First]. Requests without a key go to the healthy backends in turn, whatever their
-// weights. Loads are not bounded: all requests of a key go to its backend, however many
-// they are.
+// A [Key] finds the key of a request: [Header], [Cookie], [Query], [Host], [Path],
+// [PathSegments] or [URI]; the address of the client, by [RemoteAddr], [ForwardedFor] or
+// [ForwardedForTrusted], or the [Network] of it; the beginning of the body or a field in
+// it, by [BodyPrefix] or [BodyField]; what the context has, by [FromContext]. [First]
+// takes the first that there is of several, [Join] takes several together. A
+// [StickyCookie] gives a key to browsers that have none. Requests without a key go to the
+// healthy backends in turn, as the Next of a Maglev says.
+//
+// All requests of a key go to its backend, however many they are, unless
+// Options.LoadFactor bounds how many a backend has at once.
 //
 // # What a backend gets
 //

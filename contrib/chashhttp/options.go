@@ -162,6 +162,19 @@ type Options struct {
 	// tried after all others in any case.
 	FailOpen bool
 
+	// LoadFactor bounds how many requests a backend has at once: that many times its
+	// fair share of all that are in flight, as the Acquire of a chash.Maglev says. A
+	// request that would exceed it goes to the next backend of its key that has room. It
+	// is in flight until the body of its answer was read or closed. The factor is above 1,
+	// and is set in the table and in Backup by their SetLoadFactor. The default, 0, is no
+	// bound.
+	LoadFactor float64
+
+	// LoadFloor is how many requests a backend may always have at once, beside a
+	// LoadFactor, so that few requests do not leave their backends for want of others: set
+	// by SetLoadFloor, which says more. The default, 0, leaves it as it is in the table.
+	LoadFloor float64
+
 	// OnChange, if not nil, is called after the Transport has changed the state of a
 	// backend, perhaps by several goroutines at once, and by one that has a request
 	// to send. With ProbeAll it is also called with the result of the first probe of

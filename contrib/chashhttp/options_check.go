@@ -91,6 +91,7 @@ func (o Options) validate() error {
 		{o.ProbesDown >= 1, "ProbesDown", o.ProbesDown, "1 or above"},
 		{o.ProbesUp >= 1, "ProbesUp", o.ProbesUp, "1 or above"},
 		{!o.NoProbe || !o.ProbeAll, "NoProbe", o.NoProbe, "false with ProbeAll"},
+		{o.LoadFloor == 0 || o.LoadFactor != 0, "LoadFloor", o.LoadFloor, "0 without a LoadFactor"},
 		{o.Backup == nil || !isNil(o.Backup), "Backup", "a nil pointer", "a table, or nil"},
 	} {
 		if !rule.kept {

@@ -88,10 +88,9 @@ func startProcess(t testing.TB, name, addr string, env ...string) *process {
 	return p
 }
 
-func (p *process) stop()      { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
-func (p *process) cont()      { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
-func (p *process) kill()      { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() }
-func (p *process) terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM); _ = p.cmd.Wait() }
+func (p *process) stop() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+func (p *process) cont() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+func (p *process) kill() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() }
 
 func startProcesses(t testing.TB, names ...string) (processes []*process, servers []*server) {
 	t.Helper()

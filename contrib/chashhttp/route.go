@@ -20,6 +20,7 @@ type route struct {
 	tables   tables
 	health   *health
 	failOpen bool
+	bounded  bool   // a hop has a lease
 	key      string // empty for a request without one
 	met      []*url.URL
 	few      [DefaultMaxAttempts]*url.URL // the first of met
@@ -28,7 +29,8 @@ type route struct {
 // A hop is one backend of a route.
 type hop struct {
 	backend *url.URL
-	visited *record // that the request leaves, nil if the backend is not returning
+	visited *record                // that the request leaves, nil if the backend is not returning
+	lease   *chash.Lease[*url.URL] // of the backend, nil if loads are not bounded
 }
 
 // leave ends the visit to a backend that is returning.
@@ -36,6 +38,15 @@ func (h *hop) leave() {
 	if h.visited != nil {
 		h.visited.leave()
 		h.visited = nil
+	}
+}
+
+// end ends the hop: the request goes on, or has failed.
+func (h *hop) end() {
+	h.leave()
+	if h.lease != nil {
+		h.lease.Release()
+		h.lease = nil
 	}
 }
 
@@ -55,11 +66,12 @@ func (r *route) next() (hop, error) {
 func (r *route) find() (hop, error) {
 	first := len(r.met) == 0
 	if first {
-		u, err := r.home()
-		if err == nil {
-			if visited, admitted := r.health.records.admit(u); admitted {
-				return hop{u, visited}, nil
+		if h, err := r.home(); err == nil {
+			visited, admitted := r.health.records.admit(h.backend)
+			if h.visited = visited; admitted {
+				return h, nil
 			}
+			h.end()
 		}
 	}
 	if r.key == "" {
@@ -87,28 +99,64 @@ func (r *route) find() (hop, error) {
 }
 
 // home returns where the request goes as long as nothing has failed.
-func (r *route) home() (*url.URL, error) {
-	if r.key == "" {
-		return r.tables[0].Next()
+func (r *route) home() (hop, error) {
+	table := r.tables[0]
+	switch {
+	case r.bounded && r.key == "":
+		return leased(func() (chash.Lease[*url.URL], error) { return table.AcquireNext() })
+	case r.bounded:
+		return leased(func() (chash.Lease[*url.URL], error) { return table.Acquire(r.key) })
+	case r.key == "":
+		u, err := table.Next()
+		return hop{backend: u}, err
 	}
-	return r.tables[0].Get(r.key)
+	u, err := table.Get(r.key)
+	return hop{backend: u}, err
+}
+
+// leased returns the hop to the backend of a lease, which must not be copied.
+func leased(take func() (chash.Lease[*url.URL], error)) (hop, error) {
+	lease, err := take()
+	if err != nil {
+		return hop{}, err
+	}
+	return hop{backend: lease.Value, lease: &lease}, nil
 }
 
 // healthy returns the first healthy backend of a table that the request has not met,
 // preferably one that is not returning or has room for one more.
 func (r *route) healthy(table Table) (hop, error) {
-	var h hop
-	u, err := table.GetFunc(r.key, func(u *url.URL) (admitted bool) {
-		if r.unmet(u) {
-			h.visited, admitted = r.health.records.admit(u)
+	var visits []hop // to backends that are returning; the search goes on where they are full
+	h, err := r.search(table, func(u *url.URL) bool {
+		if !r.unmet(u) {
+			return false
+		}
+		visited, admitted := r.health.records.admit(u)
+		if visited != nil {
+			visits = append(visits, hop{backend: u, visited: visited})
 		}
 		return admitted
 	})
 	if err != nil {
-		u, err = table.GetFunc(r.key, r.unmet)
+		h, err = r.search(table, r.unmet)
 	}
-	h.backend = u
+	for i := range visits {
+		if visits[i].backend == h.backend && h.visited == nil {
+			h.visited = visits[i].visited
+			continue
+		}
+		visits[i].leave()
+	}
 	return h, err
+}
+
+// search returns the first healthy backend of a table that accept takes.
+func (r *route) search(table Table, accept func(*url.URL) bool) (hop, error) {
+	if r.bounded {
+		return leased(func() (chash.Lease[*url.URL], error) { return table.AcquireFunc(r.key, accept) })
+	}
+	u, err := table.GetFunc(r.key, accept)
+	return hop{backend: u}, err
 }
 
 // open returns a backend that others call Unhealthy: the key's own first.

@@ -19,6 +19,11 @@ type Table interface {
 	GetFunc(key string, accept func(*url.URL) bool) (*url.URL, error)
 	Next() (*url.URL, error)
 	Owner(key string) (chash.Backend[*url.URL], error)
+	Acquire(key string, opts ...chash.LeaseOption) (chash.Lease[*url.URL], error)
+	AcquireFunc(key string, accept func(*url.URL) bool, opts ...chash.LeaseOption) (chash.Lease[*url.URL], error)
+	AcquireNext(opts ...chash.LeaseOption) (chash.Lease[*url.URL], error)
+	SetLoadFactor(factor float64) error
+	SetLoadFloor(n float64) error
 	Backends() []chash.Backend[*url.URL]
 	Backend(name string) (chash.Backend[*url.URL], bool)
 	CompareAndSwapState(name string, old, state chash.State) (swapped bool, err error)
@@ -38,6 +43,7 @@ type Transport struct {
 	keepBody       int64
 	failing        func(status int) bool
 	failOpen       bool
+	bounded        bool // a request has a lease of its backend
 	budget         *budget
 	health         *health
 	prober         *prober
@@ -76,6 +82,9 @@ func NewTransport(table Table, key Key, opts Options) (*Transport, error) {
 	if err := tables.validate(); err != nil {
 		return nil, err
 	}
+	if err := tables.bound(opts); err != nil {
+		return nil, err
+	}
 	return &Transport{
 		tables:         tables,
 		key:            key,
@@ -87,6 +96,7 @@ func NewTransport(table Table, key Key, opts Options) (*Transport, error) {
 		keepBody:       opts.KeepBody,
 		failing:        opts.FailureStatus,
 		failOpen:       opts.FailOpen,
+		bounded:        opts.LoadFactor != 0,
 		budget:         newBudget(opts.RetryRatio, opts.RetryReserve),
 		health:         newHealth(tables, opts),
 		prober:         newProber(opts),
@@ -98,6 +108,23 @@ func NewTransport(table Table, key Key, opts Options) (*Transport, error) {
 func isNil(table Table) bool {
 	v := reflect.ValueOf(table)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// bound sets the bounds of the loads.
+func (t tables) bound(opts Options) error {
+	if opts.LoadFactor == 0 {
+		return nil
+	}
+	for _, table := range t {
+		err := table.SetLoadFactor(opts.LoadFactor)
+		if err == nil && opts.LoadFloor != 0 {
+			err = table.SetLoadFloor(opts.LoadFloor)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: LoadFactor and LoadFloor: %w", ErrInvalidOption, err)
+		}
+	}
+	return nil
 }
 
 // validate returns the error for the first backend that has no address.
@@ -147,7 +174,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req:   req,
 		body:  body,
 		key:   key,
-		route: route{tables: t.tables, health: t.health, failOpen: t.failOpen, key: key},
+		route: route{tables: t.tables, health: t.health, failOpen: t.failOpen, bounded: t.bounded, key: key},
 	}
 	return d.run()
 }

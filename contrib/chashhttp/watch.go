@@ -14,12 +14,13 @@ const pollInterval = 250 * time.Millisecond
 type watch struct {
 	limit time.Duration
 	began time.Time
-	mu    sync.Mutex // while timer is being set
+
+	mu    sync.Mutex // while the timer is being set, or looks
 	timer *time.Timer
+	over  bool // the attempt has ended
 
 	last    atomic.Int64 // the last sign: nanoseconds after began
 	waiting atomic.Int32 // reads of the request's body under way
-	over    atomic.Bool  // the attempt has ended
 }
 
 // A watched is what a watch tells: now and then that the backend is being waited for,
@@ -39,7 +40,9 @@ func (w *watch) start(limit time.Duration, who watched) {
 
 // look is what the timer calls.
 func (w *watch) look(who watched) {
-	if w.over.Load() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
 		return
 	}
 	now := time.Since(w.began)
@@ -52,17 +55,17 @@ func (w *watch) look(who watched) {
 		return
 	}
 	who.poll()
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.timer.Reset(min(left, pollInterval))
 }
 
 // sign notes that the backend has given one.
 func (w *watch) sign() { w.last.Store(int64(time.Since(w.began))) }
 
-// stop ends the watch.
+// stop ends the watch. Nothing is told any more when it returns.
 func (w *watch) stop() {
-	w.over.Store(true)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
 	w.timer.Stop()
 }
 
