@@ -578,6 +578,10 @@ func TestFault_ErrorsNameTheBackend(t *testing.T) {
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, "dead", failed.Name)
 	require.ErrorContains(t, err, `backend "dead" at http://user:xxxxx@127.0.0.1`)
+	require.False(t, failed.Timeout())
+	var limit net.Error
+	require.ErrorAs(t, &chashhttp.BackendError{Err: fmt.Errorf("as wrapped: %w", context.DeadlineExceeded)}, &limit)
+	require.True(t, limit.Timeout())
 
 	opaque, err := url.Parse("localhost:9999")
 	require.NoError(t, err)
