@@ -7,8 +7,10 @@ import (
 	"maps"
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,15 +45,13 @@ func sampleHash(slot, m uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	z ^= z >> 31
-	q := new(big.Int).SetUint64(z)
-	q.Mul(q, new(big.Int).SetUint64(math.MaxUint64/m))
-	q.Rsh(q, 64)
-	h := q.Mul(q, new(big.Int).SetUint64(m))
-	h.Add(h, new(big.Int).SetUint64(slot))
-	if !h.IsUint64() {
-		panic(fmt.Sprintf("the hash of slot %d of %d is %v", slot, m, h))
+	q, _ := bits.Mul64(z, math.MaxUint64/m)
+	over, h := bits.Mul64(q, m)
+	h, carry := bits.Add64(h, slot, 0)
+	if over+carry != 0 {
+		panic(fmt.Sprintf("the hash of slot %d of %d has more than 64 bits", slot, m))
 	}
-	return h.Uint64()
+	return h
 }
 
 // nameOf is the name of the backend that a hash leads to, empty for nobody.
@@ -206,12 +206,12 @@ func TestDiff_FewHealthy(t *testing.T) {
 	// time own a block of slots each.
 	blocks := func(size, n uint64) chash.Option {
 		return chash.WithHash(func(key string) uint64 {
-			var i uint64
-			if _, err := fmt.Sscanf(key, "\xbab%d", &i); err == nil {
-				return i * (size / n) // its offset
-			}
-			if strings.HasPrefix(key, "\xbe") {
+			switch {
+			case strings.HasPrefix(key, "\xbe"):
 				return 0 // a skip of 1
+			case strings.HasPrefix(key, "\xbab"):
+				i, _ := strconv.ParseUint(key[2:], 10, 64)
+				return i * (size / n) // its offset
 			}
 			return xxhash.Sum64String(key)
 		})
@@ -232,7 +232,6 @@ func TestDiff_FewHealthy(t *testing.T) {
 		{65537, 40, []int{3, 4, 5}, blocks(65537, 40)},                   // one block, not rare
 		{270001, 300, []int{0}, blocks(270001, 300)},                     // three levels, the block in the first word
 		{270001, 300, []int{299}, blocks(270001, 300)},                   // or in the last
-		{270001, 300, []int{100, 299}, blocks(270001, 300)},              // two far apart
 		{65537, 10, []int{0, 1, 2, 3, 5, 6, 7, 8, 9}, chash.WithSeed(0)}, // nearly all
 	}
 	for _, test := range tests {

@@ -207,9 +207,9 @@ func TestRanges_Twin(t *testing.T) {
 // TestDiff_RingFewHealthy: rings on which the healthy points are so few that they
 // are indexed, and that are held as if all were healthy.
 func TestDiff_RingFewHealthy(t *testing.T) {
-	backends := chash.Named(manyNames("b", 70)...)
+	backends := chash.Named(manyNames("b", 40)...)
 	for i := range backends {
-		if i%35 != 7 {
+		if i%20 != 7 {
 			backends[i].State = chash.Unhealthy
 		}
 	}
