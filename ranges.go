@@ -50,16 +50,16 @@ func (r *Ring[T]) Position(key string) uint64 {
 	return r.now().layout.position(key)
 }
 
-// Ranges returns the ranges whose n copies of data the backend of that name holds
-// one of, in order and apart from each other. With an n of 1 they are the keys that
-// the backend owns, as Owner has it: each position is in a range of one backend.
+// Ranges returns the ranges of which the backend of that name holds one of the n
+// copies, in order and apart from each other. With an n of 1 these are the ranges
+// that the backend owns, as Owner says; each position is in the range of one backend.
 //
 // Health does not count: data stay with a backend that is down. While all are
-// healthy, the holders are those that GetN returns. To see where the keys of those
-// that are down go, make them Draining on a Clone.
+// healthy, the holders of a key are those that GetN returns. To see where the keys
+// of those that are down would go, make them Draining on a Clone.
 //
-// A backend that is not there, that is draining or that shares its placement with
-// one which outranks it has no ranges, and with an n of 0 or below nobody has.
+// A backend has no range if it is not there, if it is draining or if it shares its
+// placement with a backend that outranks it. For an n of 0 or below nobody has one.
 //
 // The sequence can be used again; each use sees the state of its beginning. It
 // then takes time for each backend and each point.
@@ -83,10 +83,10 @@ func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 }
 
 // Holders returns the whole ring as ranges, in order, each with the names of the
-// backends that hold the n copies of its data: fewer where there are fewer. They are
-// in the order of preference, so that the first is the Owner. Ranges that follow
-// each other have other names. Health does not count; see Ranges. Without a backend
-// that is not draining, and for an n of 0 or below, there is nothing.
+// backends that hold its n copies: of all backends where there are fewer. The names
+// are in the order of preference, so that the first is that of the Owner. Ranges that
+// follow each other have other names. Health does not count; see Ranges. There is
+// nothing for an n of 0 or below, nor without a backend that is not draining.
 //
 // The sequence can be used again; each use sees the state of its beginning. It
 // then takes time for each backend, and for each point and copy. The slices are the caller's.
@@ -109,18 +109,22 @@ func (r *Ring[T]) Holders(n int) iter.Seq2[Range, []string] {
 }
 
 // A RingDiff is the difference between two states of a ring. Its Diff is about
-// requests: what Get returns, so that health counts. Its Changes are about data:
-// who holds what, whatever the health. Of a ring whose only change is that backends
-// come, or only that they go, nothing moves but to those that come, or from those
-// that go.
+// requests: it compares what Get returns, so that health counts. Its Changes are
+// about data: they compare who holds what, whatever the health. If backends only
+// come, data move only to those that come; if they only go, only from those that go.
 //
-// To move data without losing any, make the change on a Clone of the ring and Diff
-// the ring with it. Then, for each of its Changes, have those that Added names fetch
-// the range from one of Before. Then make the same change on the ring, by the same
-// call and with no other change of the membership in between. (Not by Set with the
-// Backends of the Clone: that would undo what health checks have found since.) Then
-// have those that Removed names delete the range. Whatever is written meanwhile the
-// caller must send to the holders before and after. The example of Changes shows it.
+// To move data without losing any:
+//
+//   - Make the change on a Clone of the ring, and Diff the ring with the Clone.
+//   - For each of the Changes, have those that Added names fetch the range from one
+//     of Before.
+//   - Make the same change on the ring by the same call, with no other change of the
+//     membership in between. Do not use Set with the Backends of the Clone: that
+//     would undo what health checks have found since.
+//   - For each of the Changes, have those that Removed names delete the range.
+//
+// Whatever is written meanwhile, the caller must send to the holders before and
+// after. The example of Changes shows all of this.
 //
 // The zero value is that of two states which do not differ. A RingDiff may be
 // copied; it is safe for concurrent use by multiple goroutines that do not write
@@ -195,12 +199,14 @@ func without(names, others []string) (rest []string) {
 // String returns the range and the names before and after.
 func (c Change) String() string { return fmt.Sprintf("%v from %q to %q", c.Range, c.Before, c.After) }
 
-// Changes returns, for data of which each key has n copies, the ranges whose holders
-// change, in order, with their names before and after. Health does not count; see
-// Ranges: a name in Before may be that of an Unhealthy backend, from which nothing
-// can be fetched. A range is in it too if only the order of its holders changes, so
-// that a key has another Owner. Ranges that adjoin and have the same names before and
-// after are one. For an n of 0 or below there is nothing.
+// Changes returns the ranges of which the holders of n copies change, in order, with
+// the names of the holders before and after. A range is there too if only the order
+// of its holders changes, since its keys then have another Owner. Ranges that adjoin
+// and have the same names before and after are one. For an n of 0 or below there is
+// nothing.
+//
+// Health does not count; see Ranges. So a name in Before may be that of an Unhealthy
+// backend, from which nothing can be fetched.
 //
 // It takes time for each point of both rings and each copy whenever it is used, and
 // no lock. The slices are the caller's.
