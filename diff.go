@@ -77,19 +77,19 @@ func (m *Maglev[T]) Diff(next *Maglev[T]) (Diff, error) {
 
 // A finder finds the healthy placement that each slot of a table counts for.
 //
-// It goes the way of a lookup, but not over the slots: it asks a set of those that
-// are healthy, which is small enough to stay in a processor's cache, and in which the
-// next member is at hand however far away it is. So a slot costs a bounded time
-// whatever the outage.
+// It goes the way of a lookup. Where few slots are healthy it does not go over the
+// slots, but asks a set of the healthy ones. That set is small enough to stay in a
+// processor's cache, and the next member is at hand however far away it is. So a slot
+// costs a bounded time whatever the outage.
 type finder struct {
 	*table
 	view    *view
-	healthy slotSet // empty if all slots are healthy or none is
+	healthy slotSet // nil where every other slot or more is healthy, or none
 }
 
 func (t *table) finder(v *view) finder {
 	f := finder{table: t, view: v}
-	if v.alive > 0 && !v.whole {
+	if v.alive > 0 && v.alive < int(t.n)/2 {
 		f.healthy = newSlotSet(t.n, func(slot uint32) bool { return v.healthy.has(t.at(slot)) })
 	}
 	return f
@@ -105,8 +105,12 @@ func (f *finder) find(slot uint32) uint32 {
 		return none
 	}
 	w := f.walkOf(f.sample(slot))
-	if f.view.alive == 0 {
-		p, _ := f.view.nearest(w.then)
+	switch {
+	case f.view.alive == 0: // only placements without a slot are healthy
+		p, _ = f.view.nearest(w.then)
+		return p
+	case f.healthy == nil: // the next healthy slot is near
+		p, _ = w.next(f.view)
 		return p
 	}
 	pos := w.pos
