@@ -19,9 +19,13 @@ type layout[L any] interface {
 	config() Config
 	// array returns the owners.
 	array() *owners
-	// kind returns the name of the structure's type, also for a nil layout.
+	// kind returns the name of the structure's type, and unit what its owners are
+	// called, in the plural. Both work for a nil layout.
 	kind() string
-	// walk returns the order in which the key meets the owners.
+	unit() string
+	// homeOf returns the position of the owner to which the key belongs.
+	homeOf(key string) uint32
+	// walk returns the order in which the key meets the owners, its home first.
 	walk(key string) walk
 	// start returns the walk of a key and its hash, with which walkAgain makes the walk
 	// among other placements without another call of the caller's hash function.
@@ -136,7 +140,10 @@ func (c *core[T, L]) Add(backends ...Backend[T]) error {
 }
 
 // Remove removes the backends of those names: all of them or, if one is not
-// there or named twice, none, with ErrBackendNotFound; of none it does nothing. It
+// there or named twice, none, with ErrBackendNotFound; of none it does nothing. A name
+// is removed whoever has it by now: where the news that a backend is gone may come
+// after another one took its name, give each a Name of its own, and the HashKey of the
+// place that they have one after the other, as in the example. It
 // costs at most one rebuild, and none for backends that are Draining. In a Maglev,
 // keys of a backend that was Unhealthy then move a second time, from the backends
 // that took them meanwhile to those whose slots they are from now on.

@@ -310,6 +310,44 @@ func ExampleMaglev_Reconcile() {
 	// d healthy
 }
 
+// The news that a pod is gone often comes after another pod has taken its place. With
+// the pod as the Name and the place as the HashKey it cannot take the new one out: the
+// two are backends of their own, and the place keeps its keys throughout.
+func ExampleMaglev_Remove() {
+	pod := func(name, place string) chash.Backend[string] {
+		return chash.Backend[string]{Name: name, HashKey: place, Value: name}
+	}
+	table, err := chash.NewMaglev([]chash.Backend[string]{pod("web-0-7f9c", "web-0"), pod("web-1-4d2a", "web-1")})
+	if err != nil {
+		log.Fatal(err)
+	}
+	show := func(event string) {
+		backend, err := table.Get("user:42")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: %s of %d\n", event, backend, table.Len())
+	}
+
+	show("at first")
+	if err := table.SetState("web-1-4d2a", chash.Unhealthy); err != nil {
+		log.Fatal(err)
+	}
+	if err := table.Add(pod("web-1-b81e", "web-1")); err != nil {
+		log.Fatal(err)
+	}
+	show("the new pod has come")
+	if err := table.Remove("web-1-4d2a"); err != nil {
+		log.Fatal(err)
+	}
+	show("the old pod is gone, late")
+
+	// Output:
+	// at first: web-1-4d2a of 2
+	// the new pod has come: web-1-b81e of 3
+	// the old pod is gone, late: web-1-b81e of 2
+}
+
 // Service discovery hands over the whole list each time. The same backends in
 // another order cost no rebuild, a backend more or less costs one.
 func ExampleMaglev_Set() {

@@ -13,12 +13,12 @@ func WithBlindDigests(bits uint64) RingOption {
 
 // Indexed returns how many healthy owners are indexed because they are rare, 0
 // where they are not.
-func (c *core[T, L]) Indexed() int { return len(c.current.Load().sparse) }
+func (c *core[T, L]) Indexed() int { return len(c.now().sparse) }
 
 // PointBytes returns the bytes of a ring's points and of its index, as they were asked
 // of the runtime.
 func (r *Ring[T]) PointBytes() (points, index int) {
-	l := r.current.Load().layout
+	l := r.now().layout
 	return 8 * cap(l.packed), 4 * cap(l.index)
 }
 

@@ -4,12 +4,14 @@ import "unsafe"
 
 // Loads returns the loads by name of backend, where there are any.
 func (c *core[T, L]) Loads() map[string]int64 {
+	c.now()
 	loads, _ := c.loads()
 	return loads
 }
 
 // InFlight returns the sum of the loads.
 func (c *core[T, L]) InFlight() int64 {
+	c.now()
 	_, sum := c.loads()
 	return sum
 }
@@ -24,6 +26,7 @@ func (c *core[T, L]) Counted() int64 {
 
 // Tallies returns for how many names there are counters.
 func (c *core[T, L]) Tallies() int {
+	c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ledger == nil {

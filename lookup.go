@@ -116,3 +116,53 @@ func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 		}
 	}
 }
+
+// Owner returns the backend to whose placement the key belongs, whatever its
+// health: the one that outranks the others of the placement, heaviest first and
+// then by name. A writer compares its Value with what Get returns to refuse a
+// fallback, be it to another placement or to a lighter backend of the same one.
+// Without a backend the error is ErrNoBackends, with none but draining ones it is
+// ErrNoHealthyBackends. It costs little more than Get, takes no lock and allocates
+// nothing.
+func (c *core[T, L]) Owner(key string) (Backend[T], error) {
+	s := c.now()
+	if s.owners.n == 0 {
+		return Backend[T]{}, s.empty
+	}
+	return *s.ownerOf(s.owners.at(s.layout.homeOf(key))), nil
+}
+
+// ownerOf returns the backend that owns a placement.
+func (s *snapshot[T, L]) ownerOf(placement uint32) *Backend[T] {
+	return s.roster.members[s.roster.owner(int(placement))]
+}
+
+// Owners returns the backends that own the first n distinct placements in the key's
+// order of preference, whatever their health, of all where there are fewer: those that
+// hold a key of which there are n copies. Each is the one that outranks the others of
+// its placement, as in Owner, and the first is that of Owner. Its State says whether it
+// is healthy; of backends with hash keys of their own, the healthy ones are those of
+// GetN, in the same order. For an n of 0 or below it returns nothing and no error.
+// Otherwise the errors are those of Owner. It takes no lock and costs a read for each
+// slot or point met and one allocation, and one more where it is to tell more than 32
+// placements apart; the slice is the caller's.
+func (c *core[T, L]) Owners(key string, n int) ([]Backend[T], error) {
+	s := c.now()
+	switch {
+	case n <= 0:
+		return nil, nil
+	case s.owners.n == 0:
+		return nil, s.empty
+	}
+	n = min(n, len(s.roster.placements))
+	backends := make([]Backend[T], 0, n)
+	var seen seen
+	for at := range s.layout.walk(key).positions(s.owners.n) {
+		if p := s.owners.at(at); seen.add(p, len(s.healthy)) {
+			if backends = append(backends, *s.ownerOf(p)); len(backends) == n {
+				break
+			}
+		}
+	}
+	return backends, nil
+}

@@ -93,6 +93,11 @@ func (m *Maglev[T]) GetBytes(key []byte) (T, error) {
 // GetHash is Get for a key that the caller has hashed, such as the flow hash of
 // a packet. Its slot is the hash modulo the table size; no seed is mixed in. The
 // hash of a key is its xxHash64 where there is neither WithSeed nor WithHash.
+//
+// The hashes must be even modulo the table size, a prime: those of any hash function
+// of 32 bits and more are, in whatever bits of the word, and so are integers that are
+// counted up. Where the hashes go on from an unhealthy backend depends on all their bits
+// mixed, so that it is even for all of them.
 func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
 	return getSlot(m.now(), hash)
 }
@@ -120,7 +125,7 @@ func getAhead[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 		passed += more
 	}
 	if sampled(hash) {
-		s.pass(passed)
+		s.note(passed)
 	}
 	return s.values[p], nil
 }
@@ -176,6 +181,9 @@ func (t *table) print(d *xxhash.Digest, names []uint64) (only uint64) {
 }
 
 func (t *table) kind() string { return "Maglev" }
+func (t *table) unit() string { return "slots" }
+
+func (t *table) homeOf(key string) uint32 { return t.home(t.hash.key(key)) }
 
 func (t *table) walk(key string) walk { return t.walkOf(t.hash.key(key)) }
 

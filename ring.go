@@ -97,7 +97,8 @@ func (r *Ring[T]) GetBytes(key []byte) (T, error) {
 
 // GetHash is Get for a key that the caller has hashed: the search begins at that
 // position, which is compared with the first 64 bits of the points. No seed is
-// mixed in.
+// mixed in. The hashes must be even over all 64 bits: those of 32 bits or small
+// integers all lie before the first points and go to one backend.
 func (r *Ring[T]) GetHash(hash uint64) (T, error) {
 	s := r.now()
 	point, _ := s.layout.find(hash)
@@ -113,12 +114,15 @@ func getPoint[T any](s *snapshot[T, *ring], point uint32, position uint64) (T, e
 	}
 	p, passed := s.nearest(s.layout.wrap(point))
 	if sampled(position) {
-		s.pass(passed)
+		s.note(passed)
 	}
 	return s.values[p], nil
 }
 
 func (r *ring) kind() string { return "Ring" }
+func (r *ring) unit() string { return "points" }
+
+func (r *ring) homeOf(key string) uint32 { return r.walk(key).then }
 
 func (r *ring) walk(key string) walk {
 	w, _ := r.start(key)

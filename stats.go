@@ -22,10 +22,18 @@ type Stats struct {
 	Rebuilds    uint64        `json:"rebuilds"`
 	LastRebuild time.Duration `json:"last_rebuild_ns"`
 
-	// Fallbacks estimates how many slots or points Get, GetBytes and GetHash, and no
-	// other lookups, have passed over since the structure was made, because they were
-	// unhealthy. It is extrapolated from one key in 64, chosen by its hash.
-	Fallbacks uint64 `json:"fallbacks"`
+	// FallbackShare is the share of the key space whose placement has no healthy
+	// backend at this moment, so that lookups go on to another one: from 0 to 1, and 0
+	// without a placement. Of many keys that are asked for alike, it is the share of
+	// lookups that fall back.
+	FallbackShare float64 `json:"fallback_share"`
+
+	// SampledFallbacks is how many lookups of Get, GetBytes and GetHash, and of no
+	// other calls, have gone on from an unhealthy placement since the structure was
+	// made, as far as they were of sampled keys: one key in 64 is, chosen by its hash.
+	// So 64 times the number is an estimate for many keys; of a few keys it may be that
+	// none is sampled.
+	SampledFallbacks uint64 `json:"sampled_fallbacks"`
 
 	// LoadFactor is the c of WithLoadFactor or SetLoadFactor, and LoadFloor the floor of
 	// WithLoadFloor or SetLoadFloor.
@@ -51,9 +59,11 @@ func (c *core[T, L]) Stats() Stats {
 		Size:        int(s.owners.n),
 		Rebuilds:    s.rebuilds,
 		LastRebuild: s.lastTime,
-		Fallbacks:   c.fallbacks.Load(),
-		LoadFactor:  s.bound.factor,
-		LoadFloor:   s.bound.floor,
+
+		SampledFallbacks: c.fallbacks.Load(),
+
+		LoadFactor: s.bound.factor,
+		LoadFloor:  s.bound.floor,
 	}
 	stats.Loads, stats.InFlight = c.loads()
 	for _, b := range s.roster.members {
@@ -68,6 +78,11 @@ func (c *core[T, L]) Stats() Stats {
 	}
 	spread := s.layout.spread()
 	stats.MinShareRatio, stats.MaxShareRatio = extremes(spread, s.roster.placements)
+	for p, share := range spread {
+		if !s.healthy.has(uint32(p)) {
+			stats.FallbackShare += share
+		}
+	}
 	return stats
 }
 
@@ -97,23 +112,6 @@ func (c *core[T, L]) Shares() []Share {
 	return shares
 }
 
-// Owner returns the backend to whose placement the key belongs, whatever its
-// health: the one that outranks the others of the placement, heaviest first and
-// then by name. A writer compares its Value with what Get returns to refuse a
-// fallback, be it to another placement or to a lighter backend of the same one.
-// Without a backend the error is ErrNoBackends, with none but draining ones it is
-// ErrNoHealthyBackends. It costs little more than Get, takes no lock and allocates
-// nothing.
-func (c *core[T, L]) Owner(key string) (Backend[T], error) {
-	s := c.now()
-	if s.owners.n == 0 {
-		return Backend[T]{}, s.empty
-	}
-	w := s.layout.walk(key)
-	p := s.owners.at(w.home())
-	return *s.roster.members[s.roster.owner(int(p))], nil
-}
-
 // extremes returns the smallest and the largest of the shares by their ideals.
 func extremes(spread []float64, placements []placement) (least, most float64) {
 	total := 0.0
@@ -135,9 +133,9 @@ func extremes(spread []float64, placements []placement) (least, most float64) {
 // costs the others no more than this.
 func sampled(hash uint64) bool { return hash*scatter>>58 == 0 }
 
-// pass counts owners that a sampled lookup has passed over.
-func (s *snapshot[T, L]) pass(owners int) {
-	if owners > 0 {
-		s.fallbacks.Add(64 * uint64(owners))
+// note counts a sampled lookup that has passed over so many owners.
+func (s *snapshot[T, L]) note(passed int) {
+	if passed > 0 {
+		s.fallbacks.Add(1)
 	}
 }

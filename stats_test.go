@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
@@ -20,6 +21,7 @@ type knower interface {
 	Stats() chash.Stats
 	Shares() []chash.Share
 	Owner(key string) (chash.Backend[string], error)
+	Owners(key string, n int) ([]chash.Backend[string], error)
 	Explain(key string) chash.Explanation
 	Fingerprint() uint64
 	LiveFingerprint() uint64
@@ -125,37 +127,72 @@ func TestStats_JSON(t *testing.T) {
 	})
 }
 
-// A slot's worth of hashes each: in total they pass over as many owners as a
-// count of them says, give or take what one in 64 as a sample leaves open.
-func TestStats_Fallbacks(t *testing.T) {
-	knowers(t, numbered("b", 10), func(t *testing.T, s knower) {
-		keys := numbered("key", 200_000)
+// isSampled says of which keys' hashes lookups are counted, as an independent way to
+// write it: the top 6 bits of a product are 0.
+func isSampled(hash uint64) bool { return hash*0x9e3779b97f4a7c15 < 1<<58 }
+
+// A lookup of a sampled key counts once if it leaves its home, however far, and no other
+// does: neither by the index of healthy owners nor without it.
+func TestStats_SampledFallbacks(t *testing.T) {
+	backends := numbered("b", 400)
+	knowers(t, backends, func(t *testing.T, s knower) {
+		want, far := uint64(0), 0
+		homes := s.Clone() // where all stay healthy
 		look := func() {
-			for i := range keys {
-				_, _ = s.Get(keys[i].Name)
+			for k := range 2000 {
+				hash := xxhash.Sum64String(fmt.Sprint("key", k))
+				b, err := s.GetHash(hash)
+				require.NoError(t, err)
+				home := must(homes.GetHash(hash))
+				if isSampled(hash) && b != home {
+					want++
+				}
+				if b != home {
+					far++
+				}
+				require.Equal(t, want, s.Stats().SampledFallbacks, "after GetHash(%#x) = %q, whose home is %q", hash, b, home)
 			}
 		}
 		look()
-		require.Zero(t, s.Stats().Fallbacks, "all are healthy")
-
+		require.Zero(t, far, "all are healthy")
 		clone := s.Clone()
-		for _, dead := range []int{1, 6} { // few, and then so many that lookups look ahead
-			for i := range dead {
-				require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
-			}
-			want := 0
-			for i := range keys {
-				e := s.Explain(keys[i].Name)
-				want += len(e.Probes) + e.Unlisted - 1
-			}
-			before := s.Stats().Fallbacks
-			look()
-			got := float64(s.Stats().Fallbacks - before)
-			// The sample is of want/64 or fewer independent hits, each of 1 or a few:
-			// 10 % are more than four standard deviations of the smallest here.
-			require.InEpsilon(t, float64(want), got, 0.1)
+		for i := range 40 { // few
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
 		}
-		require.Zero(t, clone.(knower).Stats().Fallbacks, "a clone counts its own")
+		look()
+		for i := range 300 { // so many that lookups look ahead
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+		}
+		look()
+		for i := range 399 { // all but one
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+		}
+		look()
+		require.Greater(t, want, uint64(50))
+		require.Zero(t, clone.(knower).Stats().SampledFallbacks, "a clone counts its own")
+		_, err := clone.GetHash(0) // which is sampled
+		require.NoError(t, err)
+		require.NoError(t, clone.SetState(must(homes.GetHash(0)), chash.Unhealthy))
+		_, err = clone.GetHash(0)
+		require.NoError(t, err)
+		require.Equal(t, uint64(1), clone.(knower).Stats().SampledFallbacks)
+		require.Equal(t, want, s.Stats().SampledFallbacks, "what a clone counts is not the original's")
+	})
+}
+
+func TestStats_FallbackShare(t *testing.T) {
+	knowers(t, numbered("b", 10), func(t *testing.T, s knower) {
+		require.Zero(t, s.Stats().FallbackShare)
+		want := 0.0
+		for _, i := range []int{3, 7} {
+			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
+			want += s.Shares()[i].Share
+			require.InDelta(t, want, s.Stats().FallbackShare, 1e-12)
+		}
+		require.NoError(t, s.SetState("b3", chash.Draining))
+		require.InDelta(t, s.Shares()[7].Share, s.Stats().FallbackShare, 1e-12)
+		s.Clear()
+		require.Zero(t, s.Stats().FallbackShare)
 	})
 }
 
@@ -242,59 +279,6 @@ func TestShares_SharedPlacementAndDraining(t *testing.T) {
 		require.InDelta(t, 1, shares[1].Share+shares[2].Share, 1e-12)
 		require.Equal(t, s.Stats().Size, shares[1].Size+shares[2].Size)
 		require.Equal(t, chash.Share{Name: "d"}, shares[3])
-	})
-}
-
-func TestOwner_IsTheHomeWhateverItsHealth(t *testing.T) {
-	knowers(t, numbered("b", 5), func(t *testing.T, s knower) {
-		homes := map[string]string{}
-		for i := range 1000 {
-			key := fmt.Sprint("key", i)
-			home, err := s.Get(key)
-			require.NoError(t, err)
-			homes[key] = home
-		}
-		require.NoError(t, s.SetState("b1", chash.Unhealthy))
-		require.NoError(t, s.SetState("b2", chash.Unhealthy))
-		for key, home := range homes {
-			owner, err := s.Owner(key)
-			require.NoError(t, err)
-			require.Equal(t, home, owner.Name)
-			b, _ := s.Backend(home)
-			require.Equal(t, b, owner)
-		}
-	})
-}
-
-func TestOwner_OutranksInItsPlacement(t *testing.T) {
-	backends := []chash.Backend[string]{
-		{Name: "b", HashKey: "x", Value: "b"}, {Name: "a", HashKey: "x", Weight: 1, Value: "a"}, {Name: "c", HashKey: "x", Weight: 2, Value: "c"},
-	}
-	knowers(t, backends, func(t *testing.T, s knower) {
-		owner := func() string {
-			b, err := s.Owner("key")
-			require.NoError(t, err)
-			return b.Name
-		}
-		require.Equal(t, "c", owner())
-		require.NoError(t, s.SetState("c", chash.Unhealthy))
-		require.Equal(t, "c", owner())
-		require.NoError(t, s.SetState("c", chash.Draining))
-		require.Equal(t, "a", owner())
-	})
-}
-
-func TestOwner_WithoutBackends(t *testing.T) {
-	knowers(t, nil, func(t *testing.T, s knower) {
-		_, err := s.Owner("key")
-		require.ErrorIs(t, err, chash.ErrNoBackends)
-		require.NoError(t, s.Add(chash.Backend[string]{Name: "a", State: chash.Draining}))
-		_, err = s.Owner("key")
-		require.ErrorIs(t, err, chash.ErrNoHealthyBackends)
-		require.NoError(t, s.SetState("a", chash.Unhealthy))
-		owner, err := s.Owner("key")
-		require.NoError(t, err)
-		require.Equal(t, "a", owner.Name)
 	})
 }
 
@@ -456,36 +440,5 @@ func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
 		for i := range backends {
 			backends[i].State = chash.Healthy
 		}
-	})
-}
-
-// What a sampled lookup counts is what Explain lists, by the index or without it.
-func TestStats_FallbacksOfALookup(t *testing.T) {
-	knowers(t, numbered("b", 400), func(t *testing.T, s knower) {
-		sampled := 0
-		check := func() {
-			for k := range 2000 {
-				key := fmt.Sprint("key", k)
-				e := s.Explain(key)
-				passed := uint64(len(e.Probes) + e.Unlisted - 1)
-				before := s.Stats().Fallbacks
-				got, err := s.Get(key)
-				require.NoError(t, err)
-				require.Equal(t, e.Backend, got)
-				if counted := s.Stats().Fallbacks - before; counted > 0 {
-					sampled++
-					require.Equal(t, 64*passed, counted, "Get(%q) passed over %d", key, passed)
-				}
-			}
-		}
-		for i := range 399 { // the last one alone is healthy
-			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
-		}
-		check()
-		for i := range 60 { // too many to be indexed
-			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Healthy))
-		}
-		check()
-		require.Greater(t, sampled, 20)
 	})
 }

@@ -51,6 +51,17 @@ func (r ringOf[T]) Clone() structureOf[T]   { return ringOf[T]{r.Ring.Clone()} }
 func (m maglevOf[T]) Rebuilds() int         { return int(m.Maglev.Rebuilds()) }
 func (r ringOf[T]) Rebuilds() int           { return int(r.Ring.Rebuilds()) }
 
+// structureIn returns the Maglev or the Ring in a structure.
+func structureIn[T any](s structureOf[T]) any {
+	switch s := s.(type) {
+	case maglevOf[T]:
+		return s.Maglev
+	case ringOf[T]:
+		return s.Ring
+	}
+	panic("neither of the two")
+}
+
 // newMaglev and newRing are the constructors seen as structures: nil on an error.
 func newMaglev[T any](backends []chash.Backend[T], opts ...chash.MaglevOption) (structureOf[T], error) {
 	m, err := chash.NewMaglev(backends, opts...)

@@ -85,14 +85,6 @@ func (w *walk) turnLast(v *view) {
 	}
 }
 
-// home returns the first position of a walk that has not begun.
-func (w *walk) home() uint32 {
-	if w.hops > 0 {
-		return w.pos
-	}
-	return w.then
-}
-
 // positions returns the positions of a walk that has not begun, among n owners:
 // what next goes through, without regard to health.
 func (w walk) positions(n uint32) iter.Seq[uint32] {

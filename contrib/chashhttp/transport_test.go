@@ -411,7 +411,7 @@ func TestTransport_KeyAskedOnce(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// Requests that go elsewhere since their backend is marked are in the table's Fallbacks.
+// Requests that go elsewhere since their backend is marked are in the table's SampledFallbacks.
 func TestTransport_Fallbacks(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, newTable func(*testing.T, ...*server) structure) {
@@ -424,7 +424,7 @@ func TestTransport_Fallbacks(t *testing.T) {
 			for _, key := range keys(1000) { // of which one in 64 is counted
 				get(t, transport, key)
 			}
-			return table.Stats().Fallbacks
+			return table.Stats().SampledFallbacks
 		}
 		require.Zero(t, ask())
 		require.NoError(t, table.SetState("a", chash.Unhealthy))

@@ -63,7 +63,7 @@ func TestCollector_Scrape(t *testing.T) {
 
 	text := scrape()
 	stats := table.Stats()
-	require.Positive(t, stats.Fallbacks)
+	require.Positive(t, stats.SampledFallbacks)
 	for _, line := range []string{
 		`chash_backends{state="healthy",structure="table"} 1`,
 		`chash_backends{state="unhealthy",structure="table"} 2`,
@@ -76,7 +76,8 @@ func TestCollector_Scrape(t *testing.T) {
 		`chash_rebuilds_total{structure="table"} 4`,
 		`chash_rebuilds_total{structure="ring"} 1`,
 		fmt.Sprintf(`chash_last_rebuild_seconds{structure="table"} %v`, stats.LastRebuild.Seconds()),
-		fmt.Sprintf(`chash_fallbacks_total{structure="table"} %d`, stats.Fallbacks),
+		fmt.Sprintf(`chash_fallback_share{structure="table"} %v`, stats.FallbackShare),
+		fmt.Sprintf(`chash_sampled_fallbacks_total{structure="table"} %d`, stats.SampledFallbacks),
 		`chash_load_factor{structure="table"} 1.75`,
 		`chash_leases_in_flight{structure="table"} 1`,
 		fmt.Sprintf(`chash_fingerprint{structure="table"} %v`, float64(table.Fingerprint()>>11)),
