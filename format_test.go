@@ -51,7 +51,7 @@ func TestFormat_WhileItChanges(t *testing.T) {
 }
 
 func TestStructure_JSON(t *testing.T) {
-	type conn struct{ dial func() } // which cannot be marshalled
+	type conn = chan int // which cannot be marshalled
 	backends := []chash.Backend[conn]{{Name: "b", State: chash.Draining}, {Name: "a", HashKey: "k", Weight: 3}}
 	table, err := chash.NewMaglev(backends, chash.WithTableSize(7))
 	require.NoError(t, err)
