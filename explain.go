@@ -54,13 +54,14 @@ func (c *core[T, L]) Explain(key string) Explanation {
 		e.Err = s.empty
 		return e
 	}
+	w := s.layout.walk(key)
 	e.Home = int(s.layout.homeOf(key))
 	if s.live == 0 {
 		e.Err = s.empty
-		e.Probes = []Probe{s.probe(e.Home, s.owners.at(w.home()))}
+		e.Probes = []Probe{s.probe(e.Home, s.owners.at(uint32(e.Home)))}
 		return e
 	}
-	for at := range s.layout.walk(key).positions(s.owners.n) {
+	for at := range w.positions(s.owners.n) {
 		p := s.owners.at(at)
 		healthy := s.healthy.has(p)
 		if healthy || len(e.Probes) < listed-1 {

@@ -156,13 +156,35 @@ func (c *core[T, L]) Owners(key string, n int) ([]Backend[T], error) {
 	}
 	n = min(n, len(s.roster.placements))
 	backends := make([]Backend[T], 0, n)
-	var seen seen
-	for at := range s.layout.walk(key).positions(s.owners.n) {
-		if p := s.owners.at(at); seen.add(p, len(s.healthy)) {
-			if backends = append(backends, *s.ownerOf(p)); len(backends) == n {
-				break
-			}
+	for p := range s.placementsOf(s.layout.walk(key)) {
+		if backends = append(backends, *s.ownerOf(p)); len(backends) == n {
+			break
 		}
 	}
 	return backends, nil
+}
+
+// placementsOf returns all placements in the order of a walk that has not begun, whatever
+// their health, each once; those that are no owner come last.
+func (v *view) placementsOf(w walk) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		var seen seen
+		idle := v.owners.idle
+		left := len(v.healthy) - len(idle)
+		for at := range w.positions(v.owners.n) {
+			if p := v.owners.at(at); seen.add(p, len(v.healthy)) {
+				if !yield(p) {
+					return
+				}
+				if left--; left == 0 {
+					break
+				}
+			}
+		}
+		for met := range idle {
+			if !yield(idle[(uint64(w.then)+uint64(met))%uint64(len(idle))]) {
+				return
+			}
+		}
+	}
 }

@@ -225,3 +225,28 @@ func TestZeroValue(t *testing.T) {
 	var none *chash.Maglev[string]
 	require.Equal(t, "<nil>", fmt.Sprint(none))
 }
+
+// TestOwners_WithoutSlots: placements that own no slot come last, in the order of GetN.
+func TestOwners_WithoutSlots(t *testing.T) {
+	m, idle := idleTable(t)
+	before := map[string][]string{}
+	keys := manyNames("key", 50)
+	for _, key := range keys {
+		before[key] = must(m.GetN(key, 100))
+	}
+	setAll(t, m, func(name string) chash.State {
+		if len(name)%2 == 0 || name == idle[0] {
+			return chash.Unhealthy
+		}
+		return chash.Healthy
+	})
+	for _, key := range keys {
+		for _, n := range []int{1, 39, 40, 41} {
+			var got []string
+			for _, b := range must(m.Owners(key, n)) {
+				got = append(got, b.Name)
+			}
+			require.Equal(t, before[key][:min(n, 40)], got)
+		}
+	}
+}
