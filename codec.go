@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -17,7 +18,8 @@ import (
 //	"chash", a zero byte
 //	'M' for a Maglev, 'R' for a Ring
 //	the version: 1
-//	the options, by number, each one byte and 8 bytes, and after them a zero byte
+//	the options, by number, each one byte and 8 bytes or, for a layout, a text, and
+//	    after them a zero byte
 //	the fingerprint: 8 bytes
 //	the count of backends
 //	the backends, sorted by name:
@@ -44,13 +46,14 @@ const (
 // The numbers of the options.
 const (
 	optionEnd        = iota
-	optionSize       // slots of a table or replicas of a ring; always there
+	optionSize       // slots of a table or replicas of a ring, 0 with a layout; always there
 	optionSeed       // if it is not 0
 	optionHash       // what the hash function returns for trialKey; if there is one
 	optionLoadFactor // a float64, if it is not usualLoadFactor
 	optionLoadFloor  // a float64, if it is not 0
 	_
-	optionSlack // of a table, a float64; if there is one
+	optionSlack  // of a table, a float64; if there is one
+	optionLayout // the name of the caller's layout; if there is one
 )
 
 // usualLoadFactor is that of data without the option, whatever the default may be.
@@ -111,8 +114,8 @@ func appendHead(data []byte, c Config) []byte {
 	if c.Seed != 0 {
 		option(optionSeed, c.Seed)
 	}
-	if c.Hash != nil {
-		option(optionHash, c.Hash(trialKey))
+	if hash := hashOfKeys(c); hash != nil {
+		option(optionHash, hash(trialKey))
 	}
 	if c.LoadFactor != usualLoadFactor {
 		option(optionLoadFactor, math.Float64bits(c.LoadFactor))
@@ -122,6 +125,9 @@ func appendHead(data []byte, c Config) []byte {
 	}
 	if c.Slack != nil {
 		option(optionSlack, math.Float64bits(*c.Slack))
+	}
+	if name := layoutName(c); name != "" {
+		data = appendText(append(data, optionLayout), name)
 	}
 	return append(data, optionEnd)
 }
@@ -162,7 +168,7 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 	}
 	m, err := NewMaglev(f.members, opts...)
 	if err != nil {
-		return nil, corrupt("%v", err)
+		return nil, f.refused(err)
 	}
 	if err := restore(&m.core, f, decode); err != nil {
 		return nil, err
@@ -201,7 +207,7 @@ func UnmarshalRing[T any](data []byte, decode func(name string, data []byte) (T,
 	}
 	r, err := NewRing(f.members, opts...)
 	if err != nil {
-		return nil, corrupt("%v", err)
+		return nil, f.refused(err)
 	}
 	if err := restore(&r.core, f, decode); err != nil {
 		return nil, err
@@ -219,6 +225,7 @@ type form[T any] struct {
 	loadFactor  float64
 	loadFloor   float64
 	slack       *float64
+	layout      string // the name of the caller's
 	fingerprint uint64
 	members     []Backend[T] // without values
 	values      [][]byte
@@ -228,8 +235,8 @@ type form[T any] struct {
 func (f *form[T]) options() Option {
 	return option(func(c *config) {
 		if f.kind == kindMaglev {
-			c.TableSize = f.size
-		} else {
+			c.TableSize, c.sizeGiven = f.size, true
+		} else if f.layout == "" {
 			c.Replicas = f.size
 		}
 		c.Seed, c.LoadFactor, c.LoadFloor, c.Slack = f.seed, f.loadFactor, f.loadFloor, f.slack
@@ -242,7 +249,10 @@ func (f *form[T]) accept(c config, err error) error {
 	differ := func(what string, got, want any) error {
 		return fmt.Errorf("%w: %s %v, want %v", ErrOptionsDiffer, what, got, want)
 	}
+	hash := hashOfKeys(c.Config)
 	switch {
+	case layoutName(c.Config) != f.layout:
+		return differ("layout", strconv.Quote(layoutName(c.Config)), strconv.Quote(f.layout))
 	case f.kind == kindMaglev && c.TableSize != f.size:
 		return differ("table size", c.TableSize, f.size)
 	case f.kind == kindRing && c.Replicas != f.size:
@@ -255,26 +265,38 @@ func (f *form[T]) accept(c config, err error) error {
 		return differ("load floor", c.LoadFloor, f.loadFloor)
 	case !sameSlack(c.Slack, f.slack):
 		return differ("slack", slackText(c.Slack), slackText(f.slack))
-	case f.hashed && !c.hashGiven:
+	case f.layout == "" && f.hashed && !c.hashGiven:
 		return fmt.Errorf("%w: the structure has a hash function, want WithHash", ErrOptionsDiffer)
-	case !f.hashed && c.hashGiven:
+	case f.layout == "" && !f.hashed && c.hashGiven:
 		return fmt.Errorf("%w: the structure has no hash function, want no WithHash", ErrOptionsDiffer)
 	case err != nil:
 		return err
 	}
+	if f.hashed != (hash != nil) { // by layouts of one name
+		return fmt.Errorf("%w: only one layout %q has a hash function", ErrOptionsDiffer, f.layout)
+	}
 	if f.hashed {
-		if got := c.Hash(trialKey); got != f.hash {
+		if got := hash(trialKey); got != f.hash {
 			return differ(fmt.Sprintf("hash function: of %q", trialKey), got, f.hash)
 		}
 	}
 	return nil
 }
 
+// refused returns the error for backends that the options do not take. The data are
+// corrupt, unless the layout of the caller's is not the one that they had.
+func (f *form[T]) refused(err error) error {
+	if f.layout != "" {
+		return fmt.Errorf("%w: %w", ErrOptionsDiffer, err)
+	}
+	return corrupt("%v", err)
+}
+
 // restore checks the core that was made from a form and gives it the values.
 func restore[T any, L layout[L]](c *core[T, L], f *form[T], decode func(string, []byte) (T, error)) error {
 	if got := c.Fingerprint(); got != f.fingerprint {
-		if f.hashed { // by a function that agreed by chance, since the checksum is right
-			return fmt.Errorf("%w: hash function: fingerprint %#016x, want %#016x", ErrOptionsDiffer, got, f.fingerprint)
+		if f.hashed || f.layout != "" { // by a function that agreed by chance, since the checksum is right
+			return fmt.Errorf("%w: hash function or layout: fingerprint %#016x, want %#016x", ErrOptionsDiffer, got, f.fingerprint)
 		}
 		return corrupt("fingerprint %#016x, want %#016x", got, f.fingerprint)
 	}
@@ -356,6 +378,13 @@ func (f *form[T]) readOptions(r *reader) error {
 		if number == optionEnd {
 			break
 		}
+		if number == optionLayout {
+			if err := f.readLayout(r); err != nil {
+				return err
+			}
+			last = number
+			continue
+		}
 		value, err := r.number()
 		switch {
 		case err != nil:
@@ -376,9 +405,28 @@ func (f *form[T]) readOptions(r *reader) error {
 		}
 		last = number
 	}
-	if f.hashed && f.seed != 0 {
+	switch {
+	case f.hashed && f.seed != 0:
 		return errors.New("a seed and a hash function")
+	case f.layout != "" && f.seed != 0:
+		return errors.New("a seed and a layout")
+	case f.layout != "" && f.kind == kindRing && f.size != 0:
+		return errors.New("replicas and a layout")
 	}
+	return nil
+}
+
+// readLayout reads the name of the caller's layout. The numbers of options ascend, so that
+// a second one or another option after it is none.
+func (f *form[T]) readLayout(r *reader) error {
+	name, err := r.text()
+	switch {
+	case err != nil:
+		return err
+	case len(name) == 0 || f.layout != "":
+		return fmt.Errorf("option %d of name %q", optionLayout, name)
+	}
+	f.layout = string(name)
 	return nil
 }
 

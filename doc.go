@@ -91,6 +91,13 @@
 // Candidates that is kept and not just ranged over, and the set by which more
 // than 32 placements are told apart.
 //
+// # Other layouts
+//
+// [WithRingLayout] and [WithTableLayout] let a function of the caller's place the points
+// of a ring or fill the slots of a table. Lookups, health, leases and the rest are as
+// before. The module contrib/chashcompat has layouts that place keys as nginx, HAProxy,
+// Envoy, memcached clients and others do.
+//
 // # What it is not for
 //
 //   - It checks no health, opens no connection and moves no data. It is told what

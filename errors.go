@@ -55,6 +55,11 @@ var (
 	// points: choose fewer replicas or smaller weights.
 	ErrRingTooLarge = errors.New("chash: ring is too large")
 
+	// ErrInvalidLayout is returned where the function of a RingLayout or a TableLayout
+	// returns what is not a ring or a table: no points, the wrong number of slots, or an
+	// owner that is no placement.
+	ErrInvalidLayout = errors.New("chash: invalid layout")
+
 	// ErrCorrupt is returned by UnmarshalMaglev and UnmarshalRing for data that
 	// Marshal did not write for such a structure: damaged, cut short, foreign, or of
 	// a later version of the format; and by UnmarshalText of Count.

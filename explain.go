@@ -13,6 +13,9 @@ type Explanation struct {
 	Key  string `json:"key"`
 	Hash string `json:"hash"` // in hexadecimal: 64 bits, or 256 on a ring of SHA-256
 
+	// Layout is the name of the caller's layout: see RingLayout and TableLayout.
+	Layout string `json:"layout,omitempty"`
+
 	// Home is the key's slot in a table, or the number of its point on a ring; -1
 	// where there is none.
 	Home int `json:"home"`
@@ -44,9 +47,10 @@ const listed = 100
 func (c *core[T, L]) Explain(key string) Explanation {
 	s := c.now()
 	e := Explanation{
-		Key:  key,
-		Hash: hex.EncodeToString(s.layout.digest(key)),
-		Home: -1,
+		Key:    key,
+		Hash:   hex.EncodeToString(s.layout.digest(key)),
+		Layout: layoutName(s.layout.config()),
+		Home:   -1,
 
 		Probes: []Probe{},
 	}
@@ -99,7 +103,11 @@ func (s *snapshot[T, L]) probe(at int, p uint32) Probe {
 // String returns the explanation as lines for a reader.
 func (e Explanation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "key %q, hash %s, home %d\n", e.Key, e.Hash, e.Home)
+	fmt.Fprintf(&b, "key %q, hash %s, home %d", e.Key, e.Hash, e.Home)
+	if e.Layout != "" {
+		fmt.Fprintf(&b, ", layout %q", e.Layout)
+	}
+	b.WriteByte('\n')
 	for i, probe := range e.Probes {
 		if e.Unlisted > 0 && i == len(e.Probes)-1 {
 			fmt.Fprintf(&b, "  %d more\n", e.Unlisted)

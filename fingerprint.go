@@ -9,7 +9,7 @@ import (
 // Fingerprint returns a number that is equal for two structures, in whatever
 // processes, exactly when they map every key to the same names while all backends
 // but draining ones are healthy: two that differ have the same only by a collision of
-// 64-bit hashes. States other than Draining, values, and the order of calls do not
+// 64-bit hashes. It also differs with the name of the caller's layout. States other than Draining, values, and the order of calls do not
 // count. It is the same on every architecture and
 // in every release, and 0 without a backend that is placed. A function of WithHash
 // is told from another one only by where the backends are placed and by its hash of
@@ -29,9 +29,18 @@ func (c *core[T, L]) LiveFingerprint() uint64 {
 	return s.fingerprint(s.roster.lead)
 }
 
-// fingerprint hashes the mapping of the key space to the members that represent
-// the placements, or nobody.
+// fingerprint returns the fingerprint of the mapping to the members that represent the
+// placements, or nobody, with the name of the caller's layout in it.
 func (s *snapshot[T, L]) fingerprint(represent func(placement int) (member int, found bool)) uint64 {
+	print := s.mapping(represent)
+	if name := layoutName(s.layout.config()); name != "" && print != 0 {
+		return max(1, mix(print^xxhash.Sum64String(name)))
+	}
+	return print
+}
+
+// mapping hashes the mapping of the key space to those members.
+func (s *snapshot[T, L]) mapping(represent func(placement int) (member int, found bool)) uint64 {
 	names := make([]uint64, len(s.roster.placements))
 	found, owning := 0, 0
 	only, owner := uint64(0), uint64(0)

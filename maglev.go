@@ -40,8 +40,9 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 	empty := &table{
 		slots:   newDivisor(uint32(c.TableSize)),
 		strides: newDivisor(uint32(c.TableSize - 1)),
-		hash:    newHasher(c.Hash, c.Seed),
+		hash:    newHasher(hashOfKeys(c.Config), c.Seed),
 		slack:   c.Slack,
+		custom:  c.TableLayout,
 	}
 	if err := m.init(empty, c.bound(), backends); err != nil {
 		return nil, err
@@ -136,6 +137,7 @@ type table struct {
 	slots   divisor // by the number of slots
 	strides divisor // by one less
 	hash    hasher
+	custom  *TableLayout
 
 	// Of a table with slack.
 	slack      *float64
@@ -143,7 +145,15 @@ type table struct {
 	latest     claim // no slot was won later; without a limit only
 }
 
+// empty returns a table of the same options without owners.
+func (t *table) empty() *table {
+	return &table{slots: t.slots, strides: t.strides, hash: t.hash, slack: t.slack, custom: t.custom}
+}
+
 func (t *table) config() Config {
+	if t.custom != nil {
+		return Config{TableSize: int(t.slots.n), TableLayout: t.custom}
+	}
 	var slack *float64
 	if t.slack != nil {
 		e := *t.slack // the caller may write to it

@@ -17,10 +17,13 @@ import (
 // slot (Webster's method).
 
 func (t *table) lay(placements []placement) (*table, error) {
+	if t.custom != nil && len(placements) > 0 {
+		return t.layCustom(placements)
+	}
 	if uint64(len(placements)) > uint64(t.slots.n) {
 		return nil, fmt.Errorf("%w: %d placements, %d slots", ErrTooManyBackends, len(placements), t.slots.n)
 	}
-	next := &table{slots: t.slots, strides: t.strides, hash: t.hash, slack: t.slack}
+	next := t.empty()
 	if len(placements) == 0 {
 		return next, nil
 	}

@@ -39,7 +39,7 @@ func Options(opts ...Option) Option {
 // TableSizeFor computes. A size that is too large is ErrInvalidOption, any other
 // that is not a prime is ErrTableSizeNotPrime.
 func WithTableSize(m int) MaglevOption {
-	return maglevOption(func(c *config) { c.TableSize = m })
+	return maglevOption(func(c *config) { c.TableSize, c.sizeGiven = m, true })
 }
 
 // WithSlack fills the table in another way, which moves fewer keys that need not move
@@ -125,6 +125,9 @@ type Config struct {
 	Hash       func(key string) uint64 // nil without WithHash
 	LoadFactor float64                 // see WithLoadFactor and SetLoadFactor
 	LoadFloor  float64                 // see WithLoadFloor and SetLoadFloor
+
+	RingLayout  *RingLayout  // nil without WithRingLayout
+	TableLayout *TableLayout // nil without WithTableLayout
 }
 
 // Config returns the options of the structure.
@@ -137,12 +140,16 @@ func (c *core[T, L]) Config() Config {
 
 // set sets what is not zero.
 func (from Config) set(c *config) {
-	override(&c.TableSize, from.TableSize)
+	if from.TableSize != 0 {
+		c.TableSize, c.sizeGiven = from.TableSize, true
+	}
 	override(&c.Slack, from.Slack)
 	override(&c.Replicas, from.Replicas)
 	override(&c.Seed, from.Seed)
 	override(&c.LoadFactor, from.LoadFactor)
 	override(&c.LoadFloor, from.LoadFloor)
+	override(&c.RingLayout, from.RingLayout)
+	override(&c.TableLayout, from.TableLayout)
 	if from.Hash != nil {
 		c.Hash, c.hashGiven = from.Hash, true
 	}
@@ -159,6 +166,7 @@ func override[V comparable](option *V, value V) {
 type config struct {
 	Config
 	hashGiven bool
+	sizeGiven bool
 	blind     uint64 // in tests: bits of SHA-256 positions to clear, so that ties occur
 }
 
@@ -171,7 +179,10 @@ func maglevConfig(opts []MaglevOption) (config, error) {
 			o.setMaglev(&c)
 		}
 	}
-	c.Replicas = 0
+	c.Replicas, c.RingLayout = 0, nil
+	if l := c.TableLayout; l != nil && l.TableSize != 0 && !c.sizeGiven {
+		c.TableSize = l.TableSize
+	}
 	if err := c.validate(); err != nil {
 		return c, err
 	}
@@ -182,7 +193,10 @@ func maglevConfig(opts []MaglevOption) (config, error) {
 		e := math.Abs(*c.Slack) // a copy of what may be the caller's, and 0 for -0
 		c.Slack = &e
 	}
-	return c, validateTableSize(c.TableSize)
+	if err := validateTableSize(c.TableSize); err != nil {
+		return c, err
+	}
+	return c, c.validateTableLayout()
 }
 
 func ringConfig(opts []RingOption) (config, error) {
@@ -192,8 +206,15 @@ func ringConfig(opts []RingOption) (config, error) {
 			o.setRing(&c)
 		}
 	}
-	c.TableSize, c.Slack = 0, nil
+	c.TableSize, c.Slack, c.TableLayout = 0, nil, nil
 	if err := c.validate(); err != nil {
+		return c, err
+	}
+	if c.RingLayout != nil {
+		err := c.validateRingLayout()
+		if c.Replicas == DefaultReplicas { // not given
+			c.Replicas = 0
+		}
 		return c, err
 	}
 	if c.Replicas < 1 {

@@ -42,7 +42,8 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 	r := new(Ring[T])
 	options := &ring{
 		replicas: uint64(c.Replicas),
-		hash:     newHasher(c.Hash, 0),
+		hash:     newHasher(hashOfKeys(c.Config), 0),
+		custom:   c.RingLayout,
 		digests:  digester{seed: c.Seed, mask: ^c.blind},
 	}
 	if err := r.init(options.empty(1), c.bound(), backends); err != nil {
@@ -153,6 +154,9 @@ func (r *ring) wrap(point uint32) uint32 {
 }
 
 func (r *ring) config() Config {
+	if r.custom != nil {
+		return Config{RingLayout: r.custom}
+	}
 	return Config{Replicas: int(r.replicas), Seed: r.digests.seed, Hash: r.hash.fn}
 }
 
@@ -256,6 +260,7 @@ type ring struct {
 	replicas   uint64
 	hash       hasher   // if it has a function, of 64-bit positions
 	digests    digester // else
+	custom     *RingLayout
 }
 
 // position returns the position of a key.

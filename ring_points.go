@@ -20,6 +20,9 @@ type span struct {
 }
 
 func (r *ring) lay(placements []placement) (*ring, error) {
+	if r.custom != nil && len(placements) > 0 {
+		return r.layCustom(placements)
+	}
 	n, err := r.countPoints(placements)
 	if err != nil {
 		return nil, err
@@ -61,10 +64,16 @@ func (r *ring) update(old *ring) bool {
 	for _, position := range ties {
 		r.settle(position)
 	}
-	if r.n > 0 {
-		r.packed[r.n] = ^r.mask | r.packed[0]&r.mask // where the ring closes
-	}
+	r.close()
 	return true
+}
+
+// close gives the first word after the points the owner of point 0, where the ring
+// closes.
+func (r *ring) close() {
+	if r.n > 0 {
+		r.packed[r.n] = ^r.mask | r.packed[0]&r.mask
+	}
 }
 
 // bucketBits returns the bits of a bucket number that suit a number of points. An
@@ -89,6 +98,7 @@ func (r *ring) empty(bits uint) *ring {
 		replicas: r.replicas,
 		hash:     r.hash,
 		digests:  r.digests,
+		custom:   r.custom,
 	}
 	empty.mask = 1<<bits - 1
 	empty.packed = padding[:]

@@ -11,6 +11,9 @@ type Stats struct {
 	Placements int `json:"placements"` // distinct hash keys, draining backends not counted
 	Size       int `json:"size"`       // slots of a table, points of a ring; 0 without a placement
 
+	// Layout is the name of the caller's layout: see RingLayout and TableLayout.
+	Layout string `json:"layout,omitempty"`
+
 	// MinShareRatio and MaxShareRatio are the smallest and the largest share of a
 	// placement in the key space, divided by its ideal one, which is by weight: 1 is
 	// perfect. Both are 0 without a placement.
@@ -57,6 +60,7 @@ func (c *core[T, L]) Stats() Stats {
 		Backends:    len(s.roster.members),
 		Placements:  len(s.roster.placements),
 		Size:        int(s.owners.n),
+		Layout:      layoutName(s.layout.config()),
 		Rebuilds:    s.rebuilds,
 		LastRebuild: s.lastTime,
 

@@ -1,0 +1,300 @@
+package chash
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// This file lets a caller lay out the owners: the points of a ring, or the slots of a
+// table. All else is as with the layouts of this package.
+
+// A Placement is what a layout places: all backends that share a hash key. The zero
+// value is of no use; a Placement may be copied.
+type Placement struct {
+	HashKey string // not empty
+	Weight  uint32 // of the heaviest of its backends, at least 1
+}
+
+// A VirtualNode is one point of a ring as a RingLayout gives it. It may be copied.
+type VirtualNode struct {
+	Position  uint64
+	Placement int // the index of the placement that owns it
+}
+
+// A RingLayout places the points of a ring in the caller's own way: those that another
+// system has, or those that a configuration file names. It may be copied.
+type RingLayout struct {
+	// Name tells the layout from others, with all its settings. It is not empty. Stats,
+	// Explain and Marshal have it. Two rings with different names have different
+	// fingerprints, and data of one cannot be read with the other.
+	Name string
+
+	// Hash gives a key its position. What WithHash asks of a function holds for it. Nil is
+	// xxHash64.
+	Hash func(key string) uint64
+
+	// Points returns the points of placements that are sorted by hash key, in any order.
+	// Of points at one position the first counts, and the others do not exist. A placement
+	// may have no point, but not all of them.
+	//
+	// It must be a pure function: its result must follow from the placements alone, in
+	// every process. It is called within a change, one call at a time for one structure,
+	// and must not call the structure. What it is given is its own. An error that it
+	// returns is wrapped in that of the change, which then changes nothing. The constructor
+	// calls it once without placements, so that errors of its settings show at once; then
+	// it returns no points.
+	Points func(placements []Placement) ([]VirtualNode, error)
+}
+
+// A TableLayout fills the slots of a table in the caller's own way. It may be copied.
+type TableLayout struct {
+	// Name is as that of RingLayout.
+	Name string
+
+	// Hash gives a key its hash, which modulo the number of slots is its slot. What WithHash
+	// asks of a function holds for it. Nil is xxHash64.
+	Hash func(key string) uint64
+
+	// TableSize is the number of slots where WithTableSize sets no other. A 0 is
+	// DefaultTableSize.
+	TableSize int
+
+	// Slots returns for each of size slots the index of the placement that owns it. The
+	// placements are sorted by hash key; there may be more than slots. A placement may have
+	// no slot. For the rest it is as Points of RingLayout; without placements it returns no
+	// slots.
+	Slots func(placements []Placement, size int) ([]uint32, error)
+}
+
+// WithRingLayout makes a ring place its points as the layout says. A change lays all of
+// them out anew. The layout excludes WithReplicas, WithSeed and WithHash. It is
+// ErrInvalidOption without a name or without Points. Where Points returns what is not a ring,
+// the constructor or the change returns ErrInvalidLayout, or ErrRingTooLarge for more than
+// MaxRingPoints.
+func WithRingLayout(l RingLayout) RingOption {
+	return ringOption(func(c *config) { c.RingLayout = &l })
+}
+
+// WithTableLayout makes a Maglev fill its slots as the layout says. The layout excludes
+// WithSlack, WithSeed and WithHash. It is ErrInvalidOption without a name or without Slots. Where Slots
+// returns what is not a table, the constructor or the change returns ErrInvalidLayout.
+func WithTableLayout(l TableLayout) MaglevOption {
+	return maglevOption(func(c *config) { c.TableLayout = &l })
+}
+
+// layoutName returns the name of the caller's layout, or nothing.
+func layoutName(c Config) string {
+	switch {
+	case c.RingLayout != nil:
+		return c.RingLayout.Name
+	case c.TableLayout != nil:
+		return c.TableLayout.Name
+	}
+	return ""
+}
+
+// hashOfKeys returns the hash function of the caller's, be it a layout's, or nil.
+func hashOfKeys(c Config) func(key string) uint64 {
+	switch {
+	case c.RingLayout != nil:
+		if c.RingLayout.Hash == nil {
+			return xxhash.Sum64String // on a ring it is as any other function
+		}
+		return c.RingLayout.Hash
+	case c.TableLayout != nil:
+		return c.TableLayout.Hash
+	}
+	return c.Hash
+}
+
+// validateRingLayout checks the layout of the caller's, which there is.
+func (c *config) validateRingLayout() error {
+	l := c.RingLayout
+	if err := c.validateLayout(l.Name, l.Points == nil); err != nil {
+		return err
+	}
+	if c.Replicas != DefaultReplicas {
+		return invalidOption("layout %q and %d replicas exclude each other", l.Name, c.Replicas)
+	}
+	points, err := l.Points(nil)
+	return validateEmpty(l.Name, len(points), err)
+}
+
+// validateTableLayout checks the layout of the caller's, if there is one.
+func (c *config) validateTableLayout() error {
+	l := c.TableLayout
+	if l == nil {
+		return nil
+	}
+	if err := c.validateLayout(l.Name, l.Slots == nil); err != nil {
+		return err
+	}
+	if c.Slack != nil {
+		return invalidOption("layout %q and slack %v exclude each other", l.Name, *c.Slack)
+	}
+	slots, err := l.Slots(nil, c.TableSize)
+	return validateEmpty(l.Name, len(slots), err)
+}
+
+// validateLayout checks what both layouts have.
+func (c *config) validateLayout(name string, lacksFunction bool) error {
+	switch {
+	case name == "":
+		return invalidOption("the layout has no name")
+	case lacksFunction:
+		return invalidOption("layout %q has no function", name)
+	case c.hashGiven:
+		return invalidOption("layout %q has the hash function, none can be given beside it", name)
+	case c.Seed != 0:
+		return invalidOption("layout %q and seed %d exclude each other", name, c.Seed)
+	}
+	return nil
+}
+
+// validateEmpty checks what a function returns without placements.
+func validateEmpty(name string, owners int, err error) error {
+	if err == nil && owners > 0 {
+		err = fmt.Errorf("%w: %d owners without a placement", ErrInvalidLayout, owners)
+	}
+	return inLayout(name, err)
+}
+
+// inLayout wraps the error of a layout, or nil.
+func inLayout(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("chash: layout %q: %w", name, err)
+}
+
+// exported returns the placements as a layout gets them.
+func exported(placements []placement) []Placement {
+	list := make([]Placement, len(placements))
+	for i, p := range placements {
+		list[i] = Placement{p.hashKey, p.weight}
+	}
+	return list
+}
+
+// layCustom is lay with the caller's layout, of at least one placement.
+func (r *ring) layCustom(placements []placement) (*ring, error) {
+	points, err := r.custom.Points(exported(placements))
+	if err == nil {
+		err = validatePoints(points, len(placements))
+	}
+	if err != nil {
+		return nil, inLayout(r.custom.Name, err)
+	}
+	next := r.empty(bucketBits(len(points), len(placements)))
+	next.placements = placements
+	next.setCounts(next.place(points))
+	return next, nil
+}
+
+func validatePoints(points []VirtualNode, placements int) error {
+	switch {
+	case len(points) == 0:
+		return fmt.Errorf("%w: no points for %d placements", ErrInvalidLayout, placements)
+	case len(points) > MaxRingPoints:
+		return fmt.Errorf("%w: %d points, the limit is %d", ErrRingTooLarge, len(points), MaxRingPoints)
+	}
+	for i, point := range points {
+		if uint(point.Placement) >= uint(placements) {
+			return fmt.Errorf("%w: point %d is of placement %d of %d", ErrInvalidLayout, i, point.Placement, placements)
+		}
+	}
+	return nil
+}
+
+// place makes the points those of r. They are dealt into their buckets, as sow does, and
+// each bucket is sorted; both keep the order of points at one position. It returns how many
+// points each placement has.
+func (r *ring) place(points []VirtualNode) (counts []uint32) {
+	counts = make([]uint32, len(r.placements))
+	for i := range points {
+		r.index[r.bucket(points[i].Position)]++
+	}
+	r.openBuckets()
+	dealt := make([]VirtualNode, len(points))
+	for _, point := range points {
+		at := &r.index[r.bucket(point.Position)] // becomes where the bucket ends
+		dealt[*at] = point
+		*at++
+	}
+	r.packed = make([]uint64, 0, len(points)+window)
+	begin := uint32(0)
+	for b, end := range r.index {
+		bucket := dealt[begin:end]
+		slices.SortStableFunc(bucket, func(p, q VirtualNode) int { return cmp.Compare(p.Position, q.Position) })
+		r.index[b] = uint32(len(r.packed))
+		r.pack(bucket, counts)
+		begin = end
+	}
+	r.n = uint32(len(r.packed))
+	r.packed = append(r.packed, padding[:]...)
+	r.close()
+	return counts
+}
+
+// pack appends the points of a bucket, of those at one position the first, and counts
+// them.
+func (r *ring) pack(bucket []VirtualNode, counts []uint32) {
+	for i, point := range bucket {
+		if i > 0 && point.Position == bucket[i-1].Position {
+			continue
+		}
+		r.packed = append(r.packed, point.Position<<r.bits|uint64(point.Placement))
+		counts[point.Placement]++
+	}
+}
+
+// layCustom is lay with the caller's layout, of at least one placement.
+func (t *table) layCustom(placements []placement) (*table, error) {
+	slots, err := t.custom.Slots(exported(placements), int(t.slots.n))
+	if err == nil {
+		err = validateSlots(slots, int(t.slots.n), len(placements))
+	}
+	if err != nil {
+		return nil, inLayout(t.custom.Name, err)
+	}
+	next := t.empty()
+	next.n = t.slots.n
+	counts := make([]uint32, len(placements))
+	for _, p := range slots {
+		counts[p]++
+	}
+	next.setCounts(counts)
+	switch n := len(placements); {
+	case n <= 1<<8:
+		next.narrow = narrowed[uint8](slots)
+	case n <= 1<<16:
+		next.medium = narrowed[uint16](slots)
+	default:
+		next.wide = slices.Clone(slots) // which the function may keep
+	}
+	return next, nil
+}
+
+func validateSlots(slots []uint32, size, placements int) error {
+	if len(slots) != size {
+		return fmt.Errorf("%w: %d slots, want %d", ErrInvalidLayout, len(slots), size)
+	}
+	for i, p := range slots {
+		if uint64(p) >= uint64(placements) {
+			return fmt.Errorf("%w: slot %d is of placement %d of %d", ErrInvalidLayout, i, p, placements)
+		}
+	}
+	return nil
+}
+
+// narrowed returns the slots in a narrower form that holds them.
+func narrowed[S uint8 | uint16](slots []uint32) []S {
+	list := make([]S, len(slots))
+	for i, p := range slots {
+		list[i] = S(p)
+	}
+	return list
+}
