@@ -1,0 +1,172 @@
+package chashcompat
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/chash-go/chash"
+)
+
+// A LibmemcachedHash is a hash function of libmemcached.
+type LibmemcachedHash string
+
+// The hash functions of libmemcached that are covered. An empty one is its default,
+// LibmemcachedOneAtATime.
+const (
+	LibmemcachedOneAtATime LibmemcachedHash = "one_at_a_time" // MEMCACHED_HASH_DEFAULT
+	LibmemcachedMD5        LibmemcachedHash = "md5"           // MEMCACHED_HASH_MD5
+)
+
+func (h LibmemcachedHash) function() (func(key string) uint32, error) {
+	switch h {
+	case LibmemcachedOneAtATime, "":
+		return oneAtATime[string], nil
+	case LibmemcachedMD5:
+		return md5Word, nil
+	}
+	return nil, fmt.Errorf("%w: the hash %q of libmemcached; there are one_at_a_time and md5", ErrSetting, h)
+}
+
+// memcachedPort is the port that libmemcached and twemproxy leave out.
+const memcachedPort = ":11211"
+
+var libmemcachedNames = form{"libmemcached", `HOST:PORT or the path of a socket, such as "10.0.0.1:11211" or "/run/memcached"`, func(name string) bool {
+	return isHostPort(name) || isSocket(name)
+}}
+
+// isSocket reports whether a name is the path of a socket.
+func isSocket(name string) bool { return strings.HasPrefix(name, "/") && isPlain(name) }
+
+// Libmemcached is the placement of a libmemcached client with a consistent distribution:
+//
+//	memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_DISTRIBUTION, MEMCACHED_DISTRIBUTION_CONSISTENT);
+//
+// MEMCACHED_BEHAVIOR_KETAMA gives the same. The hash is MEMCACHED_BEHAVIOR_HASH, which
+// libmemcached uses for servers and keys alike; MEMCACHED_BEHAVIOR_KETAMA_HASH does not
+// matter. An empty one is the default.
+//
+// A hash key is HOST:PORT as the client was given them, also with the port 11211, or the
+// path of a socket. The weight is the server's weight. As soon as one server weighs more
+// than 1, libmemcached has other points for all of them, and so has this; the tests set the
+// distribution before they add servers. The order is that of the servers. It matters where
+// two servers have a point at one position: then the first server has it.
+//
+// A key is the key without the prefix of MEMCACHED_CALLBACK_NAMESPACE, unless
+// MEMCACHED_BEHAVIOR_HASH_WITH_PREFIX_KEY is set.
+//
+// The tests compare it with libmemcached 1.1.4 for random servers, weights and keys, and
+// look for the keys that its client has stored on real servers. Like the library on x86, it
+// takes characters for signed. Other hashes are not covered, and it is not promised which
+// server a client takes after one has failed: with
+// MEMCACHED_BEHAVIOR_REMOVE_FAILED_SERVERS it is as if the server were removed.
+func Libmemcached(hash LibmemcachedHash, order ...string) chash.RingOption {
+	const name = "libmemcached consistent"
+	h, err := hash.function()
+	if err != nil {
+		return badRing(name, err)
+	}
+	if hash == "" {
+		hash = LibmemcachedOneAtATime
+	}
+	return ringOption(name+" "+string(hash), h, libmemcachedPoints(h, libmemcachedLabel), libmemcachedNames, order)
+}
+
+// libmemcachedPoints returns the function for the points of a consistent distribution:
+// 100 for each backend or, if any has a weight, as many as the weighted one has.
+func libmemcachedPoints(hash func(key string) uint32, label func(name string) string) pointsFunc {
+	equal := labelled(hash, label)
+	return func(placements []chash.Placement, arranged []int) (ring, error) {
+		if totalWeight(placements) == uint64(len(placements)) {
+			return equal(placements, arranged)
+		}
+		return ketama(placements, arranged, libmemcachedFours, label)
+	}
+}
+
+func libmemcachedLabel(name string) string {
+	if isSocket(name) {
+		return name + ":0-" // its port
+	}
+	return strings.TrimSuffix(name, memcachedPort) + "-"
+}
+
+// labelled returns the function that gives each placement 100 points, at the hashes of
+// its label and a number.
+func labelled(hash func(key string) uint32, label func(name string) string) pointsFunc {
+	const perBackend = 100
+	return func(placements []chash.Placement, arranged []int) (ring, error) {
+		r, err := newRing(perBackend * uint64(len(placements)))
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range arranged {
+			text := label(placements[p].HashKey)
+			for i := range perBackend {
+				r.add(hash(text+strconv.Itoa(i)), p)
+			}
+		}
+		return r, nil
+	}
+}
+
+// LibmemcachedWeighted is the placement of a libmemcached client with weighted ketama:
+//
+//	memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, 1);
+//
+// PHP's OPT_LIBKETAMA_COMPATIBLE sets it too. Points and keys are hashed with MD5. All else
+// is as Libmemcached says.
+func LibmemcachedWeighted(order ...string) chash.RingOption {
+	return ringOption("libmemcached weighted", md5Word, libmemcachedWeighted, libmemcachedNames, order)
+}
+
+func libmemcachedWeighted(placements []chash.Placement, arranged []int) (ring, error) {
+	return ketama(placements, arranged, libmemcachedFours, libmemcachedLabel)
+}
+
+func libmemcachedFours(share, n float32) float32 {
+	return float32(math.Floor(float64(float32(float32(float32(share*160)/4)*n) + 1e-10)))
+}
+
+// Spymemcached is the placement of a libmemcached client that places servers as the Java
+// client spymemcached does:
+//
+//	memcached_behavior_set_distribution(pool, MEMCACHED_DISTRIBUTION_CONSISTENT_KETAMA_SPY);
+//	memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_HASH, MEMCACHED_HASH_MD5);
+//
+// All else is as Libmemcached says. It is libmemcached that the tests compare with, and not
+// spymemcached itself, which also has the name of a host in its points where it knows one.
+func Spymemcached(order ...string) chash.RingOption {
+	label := func(name string) string {
+		if isSocket(name) {
+			name += ":0"
+		}
+		return "/" + name + "-"
+	}
+	return ringOption("spymemcached", md5Word, libmemcachedPoints(md5Word, label), form{"spymemcached", libmemcachedNames.shape, libmemcachedNames.fits}, order)
+}
+
+// ketama returns the points of a ring on which each placement has about 160 by the
+// average weight, in fours. The function returns how many fours a share of the weight
+// gives among n placements, in the arithmetic of the system.
+func ketama(placements []chash.Placement, arranged []int, fours func(share, n float32) float32, label func(name string) string) (ring, error) {
+	total, err := boundedWeight(placements)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRing(160 * uint64(len(placements)))
+	if err != nil {
+		return nil, err
+	}
+	var buf []byte
+	for _, p := range arranged {
+		text := label(placements[p].HashKey)
+		share := float32(placements[p].Weight) / float32(total)
+		for i := range int(fours(share, float32(len(placements)))) {
+			buf = strconv.AppendInt(append(buf[:0], text...), int64(i), 10)
+			r.addMD5(buf, p)
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,63 @@
+//go:build live
+
+package thanos
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/thanos-io/thanos/pkg/receive"
+	"github.com/thanos-io/thanos/pkg/store/labelpb"
+	"github.com/thanos-io/thanos/pkg/store/storepb/prompb"
+
+	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashcompat"
+	"github.com/chash-go/chash/contrib/chashcompat/live"
+)
+
+// The hashring of Thanos has the same endpoints for each series and replica.
+func TestThanos(t *testing.T) {
+	const pools, series = 12, 1000
+	s := live.NewSource(t)
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("thanos-receive-%d.thanos:%d", i, 10901+i%3))
+	}
+	var count live.Tally
+	for range pools {
+		p := s.Pool(names, 20, 1)
+		replicas := s.Between(1, min(3, len(p)))
+		var endpoints []receive.Endpoint
+		for _, b := range p {
+			endpoints = append(endpoints, receive.Endpoint{Address: b.Name})
+		}
+		want, err := receive.NewMultiHashring(receive.AlgorithmKetama, uint64(replicas),
+			[]receive.HashringConfig{{Endpoints: endpoints}}, prometheus.NewRegistry())
+		require.NoError(t, err)
+		ring, err := chash.NewRing(p, chashcompat.Thanos())
+		require.NoError(t, err)
+		for range series {
+			tenant := s.Key()
+			var labels []labelpb.ZLabel
+			var key []chashcompat.ThanosLabel
+			for range s.Between(0, 12) {
+				l := chashcompat.ThanosLabel{Name: s.Key(), Value: s.Key()}
+				labels = append(labels, labelpb.ZLabel(l))
+				key = append(key, l)
+			}
+			got, err := ring.GetN(chashcompat.ThanosKey(tenant, key...), replicas)
+			require.NoError(t, err)
+			for n := range replicas {
+				endpoint, err := want.GetN(tenant, &prompb.TimeSeries{Labels: labels}, uint64(n))
+				require.NoError(t, err)
+				require.Equal(t, endpoint.Address, got[n], "replica %d of tenant %q, labels %q", n, tenant, key)
+			}
+			count.Keys += replicas
+		}
+		want.Close()
+		count.Pools++
+	}
+	count.Done(t, "Thanos")
+}
