@@ -64,7 +64,8 @@ func (s *snapshot[T, L]) choose(w walk, accept func(T) bool, cost int64) (uint32
 	if set.n == 0 {
 		return none, noRoom, ErrNoneAccepted
 	}
-	return s.quotas.takeAmong(&set, cost)
+	p, result := s.quotas.takeAmong(&set, cost)
+	return p, result, nil
 }
 
 // try is take for a lease that is not in the total, and is there only if it is taken.
@@ -91,9 +92,9 @@ func (q *quotas) try(p uint32, cost int64) (outcome, error) {
 // takeAmong takes a lease from the first of a set of placements whose load is below the
 // bound among them. Where none is, another call has moved something between the sum of
 // the loads and the looks at each, and the loads are summed up again.
-func (q *quotas) takeAmong(set *chosen, cost int64) (uint32, outcome, error) {
-	total := q.all.n.Add(cost)
-	for total <= maxInFlight {
+func (q *quotas) takeAmong(set *chosen, cost int64) (uint32, outcome) {
+	q.all.n.Add(cost)
+	for {
 		among, weights := cost, uint64(0)
 		for i := range set.n {
 			at := &q.at[set.at(i)]
@@ -104,16 +105,13 @@ func (q *quotas) takeAmong(set *chosen, cost int64) (uint32, outcome, error) {
 			p := set.at(i)
 			switch q.takeOf(p, cost, among, weights) {
 			case granted:
-				return p, granted, nil
+				return p, granted
 			case outdated:
 				q.all.n.Add(-cost)
-				return p, outdated, nil
+				return p, outdated
 			}
 		}
-		total = q.all.n.Load()
 	}
-	q.all.n.Add(-cost)
-	return none, noRoom, errTooMuch(cost)
 }
 
 // chosen is a list of placements that allocates nothing while it is short.

@@ -43,11 +43,21 @@ type bounded interface {
 	Turn(count int) string
 }
 
+// watched ends all tests where one, with what it waits for, takes longer than it ever
+// should: where counters are wrong an Acquire may look for room without end.
+func watched(t *testing.T) {
+	t.Helper()
+	name := t.Name()
+	dog := time.AfterFunc(2*time.Minute, func() { panic(name + " does not end: a lease is looked for without end?") })
+	t.Cleanup(func() { dog.Stop() })
+}
+
 // onBounded runs a test over both structures, which are small: their changes are
 // many.
 func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash.Backend[string], opts ...chash.Option) bounded)) {
 	t.Helper()
 	t.Run("maglev", func(t *testing.T) {
+		watched(t)
 		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
 			t.Helper()
 			s, err := newMaglev(backends, chash.Options(opts...), chash.WithTableSize(1021))
@@ -56,6 +66,7 @@ func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash
 		})
 	})
 	t.Run("ring", func(t *testing.T) {
+		watched(t)
 		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
 			t.Helper()
 			s, err := newRing(backends, chash.Options(opts...), chash.WithReplicas(20))
@@ -86,7 +97,8 @@ func acquireNext(t *testing.T, s bounded) *chash.Lease[string] {
 	return &lease
 }
 
-// checkLoads checks the loads of all backends; where none is given it is 0.
+// checkLoads checks the loads of all backends; where none is given it is 0. It checks too
+// that those of the backends which can get a lease are what bounds go by.
 func checkLoads(t *testing.T, s bounded, want map[string]int64) {
 	t.Helper()
 	if got := s.Loads(); !maps.Equal(got, want) {
@@ -98,6 +110,17 @@ func checkLoads(t *testing.T, s bounded, want map[string]int64) {
 	}
 	if got := s.InFlight(); got != sum {
 		t.Errorf("in flight = %d, want %d", got, sum)
+	}
+	backends := map[string]chash.Backend[string]{}
+	for _, b := range s.Backends() {
+		backends[b.Name] = b
+	}
+	counted := int64(0)
+	for _, b := range answeringOf(backends) {
+		counted += want[b.Name]
+	}
+	if got := s.Counted(); got != counted {
+		t.Errorf("in flight as bounds go by it = %d, want %d of %v", got, counted, want)
 	}
 }
 

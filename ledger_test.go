@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
@@ -259,6 +261,82 @@ func TestCounted_UnderRaces(t *testing.T) {
 			}
 		}
 		checkLoads(t, s, nil)
+		checkCounted(t, s, 0)
+	})
+}
+
+// TestCounted_WhileReleased: leases are given back, one right after the other, while
+// their backend stops getting leases and comes back, over and over. A lease that is given
+// back while its load enters or leaves the total counts once.
+func TestCounted_WhileReleased(t *testing.T) {
+	threads(t)
+	const changes, held = 4000, 1 << 12
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a", "b"))
+		var leases [held]*chash.Lease[string]
+		for i := range leases {
+			leases[i] = acquire(t, s, fmt.Sprint("key-", i))
+		}
+		var changed atomic.Bool
+		together(2, func(i int) int {
+			if i == 1 {
+				defer changed.Store(true)
+				for range changes {
+					require.NoError(t, s.SetState("a", chash.Unhealthy))
+					require.NoError(t, s.SetState("a", chash.Healthy))
+				}
+				return 0
+			}
+			for at := 0; !changed.Load(); at = (at + 64) % held {
+				for i := range 64 {
+					leases[at+i].Release()
+				}
+				for i := range 64 {
+					leases[at+i] = acquire(t, s, "key")
+				}
+			}
+			return 0
+		})
+		checkCounted(t, s, held)
+		for _, lease := range leases {
+			lease.Release()
+		}
+		checkLoads(t, s, nil)
+	})
+}
+
+// TestAcquire_GoesByTheTotalOfNow: one takes leases, and keeps them until the other has
+// one too. The other may have begun when fewer were in flight. By the bound of that
+// moment there may be no room until leases are given back, so that both would wait.
+func TestAcquire_GoesByTheTotalOfNow(t *testing.T) {
+	threads(t)
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a"))
+		var done atomic.Int64
+		deadline := time.Now().Add(30 * time.Second)
+		inTurns(inStep, func(i, round int) {
+			if i == 0 {
+				acquire(t, s, "key").Release()
+				done.Add(1)
+				return
+			}
+			var held [10]*chash.Lease[string]
+			for at := range held {
+				held[at] = acquire(t, s, "key")
+			}
+			for waits := 1; done.Load() <= int64(round); waits++ {
+				if waits%2000 == 0 {
+					runtime.Gosched()
+					if time.Now().After(deadline) {
+						t.Errorf("Acquire in round %d has no lease after half a minute, want one", round)
+						break
+					}
+				}
+			}
+			for _, lease := range held {
+				lease.Release()
+			}
+		})
 		checkCounted(t, s, 0)
 	})
 }
