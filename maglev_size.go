@@ -12,6 +12,11 @@ const slotsPerBackend = 100
 // backends, which then have fewer slots each. A table does not grow with its
 // backends, so ask for the most that there will ever be. For weights that differ,
 // ask for their sum divided by the smallest.
+//
+// The size also decides how even the shares are WithSlack. Without a limit, those of
+// 100 equal backends in 65,537 slots are within 7 % of the fair one or so, and with 100
+// slots for each of 1,000 backends within 30 %. Ten times as many slots bring that down
+// to a third.
 func TableSizeFor(backends int) int {
 	if backends > MaxTableSize/slotsPerBackend {
 		return MaxTableSize

@@ -4,10 +4,13 @@
 // for choosing the size of a Maglev table.
 //
 // All but times and memory is the same in every run, on every machine.
+//
+// With -slack it prints what slack does to balance and disruption, and with -picture it draws balance against moved keys instead, as an SVG file.
 package main
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -17,8 +20,25 @@ import (
 
 func main() {
 	log.SetFlags(0)
+	slack := flag.Bool("slack", false, "print what slack does to balance and disruption")
+	path := flag.String("picture", "", "draw balance against moved keys to this file")
+	flag.Parse()
+	if *path != "" {
+		svg, err := picture(full.sets)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := os.WriteFile(*path, svg, 0o644); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	out := bufio.NewWriter(os.Stdout)
-	if err := report(out, full); err != nil {
+	print := report
+	if *slack {
+		print = slackReport
+	}
+	if err := print(out, full); err != nil {
 		log.Fatal(err)
 	}
 	if err := out.Flush(); err != nil {

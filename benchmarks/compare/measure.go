@@ -27,9 +27,9 @@ type structure interface {
 
 type maker func(backends []chash.Backend[int]) (structure, error)
 
-func maglevOf(slots int) maker {
+func maglevOf(slots int, opts ...chash.MaglevOption) maker {
 	return func(backends []chash.Backend[int]) (structure, error) {
-		return chash.NewMaglev(backends, chash.WithTableSize(slots))
+		return chash.NewMaglev(backends, append(opts, chash.WithTableSize(slots))...)
 	}
 }
 
@@ -39,13 +39,16 @@ func ringOf(opts ...chash.RingOption) maker {
 	}
 }
 
-// kinds are the structures as they come without options, and the ring with a
-// hash as fast as the table's.
-var kinds = []struct {
+// A kind is a structure with its options.
+type kind struct {
 	name   string
 	make   maker
 	hashes func(points int) iter.Seq[uint64]
-}{
+}
+
+// kinds are the structures as they come without options, and the ring with a hash as
+// fast as the table's.
+var kinds = []kind{
 	{"`Maglev`", maglevOf(chash.DefaultTableSize), func(int) iter.Seq[uint64] { return everySlot(chash.DefaultTableSize) }},
 	{"`Ring`", ringOf(), everywhere},
 	{"`Ring`, xxHash64", ringOf(chash.WithHash(xxhash.Sum64String)), everywhere},
