@@ -70,6 +70,7 @@ type policy struct {
 	mu        sync.Mutex
 	config    *config
 	mapping   mapping              // nil until the first update that it can be made of
+	layout    layout               // of the mapping
 	members   map[string]member    // what the mapping holds, by name
 	endpoints map[string]*endpoint // the same endpoints
 	count     counts               // of their states
@@ -155,7 +156,11 @@ func (p *policy) configuration(given serviceconfig.LoadBalancingConfig) (*config
 // fit makes the mapping that of the members and the configuration or, on an error,
 // leaves all as it is. The caller holds mu.
 func (p *policy) fit(c *config, members map[string]member) error {
-	sameLayout := p.mapping != nil && p.config.layout == c.layout
+	layout := c.layout
+	if p.kind.name == RingName {
+		layout = layout.withUnit(members)
+	}
+	sameLayout := p.mapping != nil && p.layout == layout
 	if sameLayout && maps.Equal(p.members, members) {
 		p.reason = errNoEndpoints
 		return p.configure(c)
@@ -177,11 +182,11 @@ func (p *policy) fit(c *config, members map[string]member) error {
 			return err
 		}
 	} else {
-		mapping, err := p.kind.newMapping(all, c.layout)
+		mapping, err := p.kind.newMapping(all, layout)
 		if err != nil {
 			return err
 		}
-		p.mapping = mapping
+		p.mapping, p.layout = mapping, layout
 	}
 	p.members, p.endpoints = members, endpoints
 	p.order = slices.SortedFunc(maps.Values(endpoints), func(a, b *endpoint) int { return strings.Compare(a.name, b.name) })

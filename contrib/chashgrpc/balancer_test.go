@@ -362,6 +362,39 @@ func TestLoadIsReleased_ByTheEndpointsOwnPolicy(t *testing.T) {
 	require.Zero(t, chashgrpc.Stats(c.policy).InFlight)
 }
 
+// RPCs without a key are counted while endpoints connect too, and go to READY ones.
+func TestLoadWhileOthersConnect(t *testing.T) {
+	for _, config := range []string{`{"loadFactor": 1.5}`, `{"loadFactor": 1.5, "lazy": true}`, `{"loadFactor": 1.5, "connectWait": "0s"}`} {
+		forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {
+			addrs := addresses(6)
+			c := newChannel(t, policy, config, endpointsAt(addrs...)...)
+			none := balancer.PickInfo{Ctx: t.Context()}
+			_, err := c.pick(none)
+			require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
+			eventually(t, "a connection is asked for", func() bool { return len(c.open()) > 0 })
+			ready := c.open()[0]
+			ready.become(connectivity.Connecting)
+			ready.become(connectivity.Ready)
+			for i := range 12 {
+				result, err := c.state().Picker.Pick(none)
+				require.NoError(t, err)
+				require.Equal(t, ready, result.SubConn)
+				require.EqualValues(t, i+1, chashgrpc.Stats(c.policy).InFlight)
+				defer result.Done(balancer.DoneInfo{})
+			}
+			if config != `{"loadFactor": 1.5, "connectWait": "0s"}` {
+				return
+			}
+			for _, key := range keys(20) {
+				got, err := c.pick(keyed(t, key))
+				require.NoError(t, err)
+				require.Equal(t, ready.addr, got)
+			}
+			require.EqualValues(t, 12, chashgrpc.Stats(c.policy).InFlight)
+		})
+	}
+}
+
 // TestLoadFactorChanges: the load stays what it is, and nothing is laid out anew.
 func TestLoadFactorChanges(t *testing.T) {
 	forEachPolicy(t, func(t *testing.T, policy string, _ func(...string) mapping) {

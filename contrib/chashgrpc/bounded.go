@@ -27,23 +27,36 @@ func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error
 		return h.pick(info)
 	}
 	own := h.lease.Value
+	h.lease.Release()
+	if !p.waits(own, key, info) {
+		if h.lease, err = p.mapping.AcquireFunc(key, p.accept()); err == nil {
+			p.policy.picks.elsewhere.Add(1)
+			return h.pick(info)
+		}
+	}
 	h.free()
-	return p.instead(own, key, info)
+	p.policy.picks.waited.Add(1)
+	return wait()
 }
 
-// any picks from the next in turn on.
+// any picks from the next in turn on. While that is not READY, which it may be for long
+// in a lazy policy, it picks among those that are: from the key on that is the name of
+// the one whose turn it is, which is to say from anywhere.
 func (p *boundedPicker) any(info balancer.PickInfo) (balancer.PickResult, error) {
 	if p.down != nil {
 		return p.down.picker.Pick(info)
 	}
 	p.turns.widen()
 	h := newHold()
-	for range p.turns.all {
-		var err error
-		if h.lease, err = p.mapping.AcquireNext(); err == nil && h.lease.Value.ready() {
+	var err error
+	if h.lease, err = p.mapping.AcquireNext(); err == nil && h.lease.Value.ready() {
+		return h.pick(info)
+	}
+	h.lease.Release()
+	if e := p.turns.next(); e != nil {
+		if h.lease, err = p.mapping.AcquireFunc(e.name, (*endpoint).ready); err == nil {
 			return h.pick(info)
 		}
-		h.lease.Release()
 	}
 	h.free()
 	return wait()

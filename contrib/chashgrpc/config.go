@@ -30,6 +30,7 @@ var ErrInvalidConfig = errors.New("chashgrpc: invalid configuration")
 type config struct {
 	serviceconfig.LoadBalancingConfig
 
+	text        json.RawMessage // what it was parsed from
 	layout      layout
 	header      string        // in lower case, empty for none
 	bounded     bool          // a load factor was given
@@ -37,6 +38,10 @@ type config struct {
 	connectWait time.Duration // unlimited without a limit
 	lazy        bool
 }
+
+// MarshalJSON returns what the configuration was parsed from. The policies that xDS puts
+// above this one write it out and have it parsed again.
+func (c *config) MarshalJSON() ([]byte, error) { return c.text, nil }
 
 // unlimited is a connectWait that never ends.
 const unlimited = time.Duration(math.MaxInt64)
@@ -60,12 +65,14 @@ var fields = []field{
 	{"requestHashHeader", "", func(c *config, v json.RawMessage) error { return parseHeader(v, &c.header) }},
 	{"seed", "", func(c *config, v json.RawMessage) error { return parseUint64(v, &c.layout.seed) }},
 	{"tableSize", MaglevName, func(c *config, v json.RawMessage) error { return parseInt(v, &c.layout.tableSize) }},
+	{"unitWeight", RingName, func(c *config, v json.RawMessage) error { return parseWeight(v, &c.layout.unit) }},
 }
 
 // parse returns the configuration in the JSON text, or an error for one that no
 // endpoints could be used with.
 func (b builder) parse(text []byte) (*config, error) {
 	c := &config{
+		text:        slices.Clone(text),
 		layout:      layout{tableSize: chash.DefaultTableSize, replicas: chash.DefaultReplicas},
 		loadFactor:  chash.DefaultLoadFactor,
 		connectWait: unlimited,

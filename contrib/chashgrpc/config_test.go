@@ -22,6 +22,7 @@ func TestParseConfig(t *testing.T) {
 		{ring, `{"replicas": 1, "seed": 0, "requestHashHeader": "", "loadFactor": 2}`, nil},
 		{maglev, `{"tableSize": null, "loadFactor": null}`, nil},
 		{maglev, `{"tableSize": "65537", "seed": "12", "loadFactor": "1.5", "connectWait": "1.5s", "lazy": true}`, nil},
+		{ring, `{"unitWeight": "4294967295"}`, nil},
 		{ring, `{"replicas": 1e2, "seed": 7.0, "connectWait": "0s", "lazy": null}`, nil},
 		{ring, `{"seed": "18446744073709551615", "replicas": "1.6E2"}`, nil},
 		{ring, `{"requestHashHeader": "azAZ09-_."}`, nil},
@@ -50,6 +51,9 @@ func TestParseConfig(t *testing.T) {
 		{maglev, `{"tableSize": 3.5}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"tableSize": [3]}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"seed": "-1"}`, chashgrpc.ErrInvalidConfig},
+		{maglev, `{"unitWeight": 1}`, chashgrpc.ErrInvalidConfig},
+		{ring, `{"unitWeight": 0}`, chashgrpc.ErrInvalidConfig},
+		{ring, `{"unitWeight": 4294967296}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"seed": -1.0}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"seed": "0x10"}`, chashgrpc.ErrInvalidConfig},
 		{maglev, `{"seed": 1e99999999}`, chashgrpc.ErrInvalidConfig},
@@ -100,11 +104,25 @@ func TestParseConfig(t *testing.T) {
 func TestUnknownField(t *testing.T) {
 	for policy, want := range map[string]string{
 		chashgrpc.MaglevName: "the fields are connectWait, lazy, loadFactor, requestHashHeader, seed, tableSize",
-		chashgrpc.RingName:   "the fields are connectWait, lazy, loadFactor, replicas, requestHashHeader, seed",
+		chashgrpc.RingName:   "the fields are connectWait, lazy, loadFactor, replicas, requestHashHeader, seed, unitWeight",
 	} {
 		_, err := balancer.Get(policy).(balancer.ConfigParser).ParseConfig([]byte(`{"table_size": 3}`))
 		require.ErrorContains(t, err, "table_size: unknown field; "+want)
 	}
+}
+
+// A policy above writes a configuration out and has it parsed again.
+func TestConfigAsJSON(t *testing.T) {
+	const text = `{"requestHashHeader":"x-key","seed":"12","connectWait":"1s","loadFactor":1.5,"lazy":true}`
+	parser := balancer.Get(chashgrpc.RingName).(balancer.ConfigParser)
+	c, err := parser.ParseConfig([]byte(text))
+	require.NoError(t, err)
+	again, err := json.Marshal(c)
+	require.NoError(t, err)
+	require.JSONEq(t, text, string(again))
+	d, err := parser.ParseConfig(again)
+	require.NoError(t, err)
+	require.Equal(t, c, d)
 }
 
 func FuzzParseConfig(f *testing.F) {

@@ -17,6 +17,9 @@
 //	replicas           chash_ring only: points for each unit of weight;
 //	                   160 by default
 //
+//	unitWeight         chash_ring only: the weight that has as many points as
+//	                   replicas says; one that suits the weights by default
+//
 //	seed               gives keys and servers another, unrelated mapping; an
 //	                   integer, 0 by default
 //
@@ -50,7 +53,7 @@
 // No RPC is repeated by the policy: one whose connection is lost fails, unless a
 // retryPolicy of the service config repeats it.
 //
-// Another seed, tableSize or replicas lays out another table or ring, for whose
+// Another seed, tableSize, replicas or unitWeight lays out another table or ring, for whose
 // load the RPCs then in flight do not count. Another value of the other fields does
 // not, but RPCs that began without any loadFactor never count.
 //
@@ -83,6 +86,18 @@
 // change of the table or the ring, however much it changes; one that does not,
 // changes nothing. RPCs in flight to an endpoint that is gone end as they would
 // have.
+//
+// # Weights on a ring
+//
+// A server of weight w has replicas*w/unitWeight points, rounded, and at least one. By
+// default the unit is 1 as long as the weights are 64 or less on average and sum up to
+// 26,214 or less. Otherwise it is the smallest weight, or that times the smallest power
+// of two with which the same is true of the weights in units. So any weights fit, such as
+// those of xDS, which sum up to about 2^31; and where weights have the same ratios, keys
+// have the same servers. What it costs: when the smallest weight changes, or the sum
+// passes one of these limits, many keys move, about half of them where the unit doubles.
+// A unitWeight that is set moves none then. A table has no unit: its slots follow the
+// ratios of the weights.
 //
 // # Connectivity
 //

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -163,11 +162,7 @@ func parseEntry(content []byte) (entry member, err error) {
 	for _, field := range fields {
 		switch field.name {
 		case "weight":
-			var w uint64
-			if err = parseUint64(field.value, &w); err == nil && (w < 1 || w > math.MaxUint32) {
-				err = fmt.Errorf("%d is not from 1 to %d", w, uint32(math.MaxUint32))
-			}
-			entry.weight = uint32(w)
+			err = parseWeight(field.value, &entry.weight)
 		case "hashKey":
 			err = json.Unmarshal(field.value, &entry.hashKey)
 		default:

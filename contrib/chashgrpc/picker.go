@@ -103,20 +103,26 @@ func (p *picker) warm(key string) {
 	}
 }
 
-// elsewhere returns the first endpoint in the key's order that is READY, or nil. In a
-// lazy policy it asks the first one before it that is IDLE to connect.
+// elsewhere returns the first endpoint in the key's order that is READY, or nil.
 func (p *picker) elsewhere(key string) *endpoint {
-	asked := !p.config.lazy
-	e, err := p.mapping.GetFunc(key, func(e *endpoint) bool {
-		if !asked {
-			asked = e.want()
-		}
-		return e.ready()
-	})
+	e, err := p.mapping.GetFunc(key, p.accept())
 	if err != nil {
 		return nil
 	}
 	return e
+}
+
+// accept returns a function that reports whether an endpoint is READY. In a lazy policy
+// the function asks the first one that is IDLE to connect.
+func (p *picker) accept() func(*endpoint) bool {
+	if !p.config.lazy {
+		return (*endpoint).ready
+	}
+	asked := false
+	return func(e *endpoint) bool {
+		asked = asked || e.want()
+		return e.ready()
+	}
 }
 
 // fail ends an RPC of a key where every connection fails: with the error of the key's

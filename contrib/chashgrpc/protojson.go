@@ -90,6 +90,19 @@ func parseUint64(value json.RawMessage, to *uint64) error {
 	return nil
 }
 
+// parseWeight parses an integer from 1 to 2^32-1.
+func parseWeight(value json.RawMessage, to *uint32) error {
+	var w uint64
+	if err := parseUint64(value, &w); err != nil {
+		return err
+	}
+	if w < 1 || w > math.MaxUint32 {
+		return fmt.Errorf("%d is not from 1 to %d", w, uint32(math.MaxUint32))
+	}
+	*to = uint32(w)
+	return nil
+}
+
 // parseInt parses an integer that fits an int.
 func parseInt(value json.RawMessage, to *int) error {
 	text, err := number(value)

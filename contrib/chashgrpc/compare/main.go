@@ -4,8 +4,8 @@
 //
 //	go run ./compare
 //
-// It prints a table in Markdown. Counts are of RPCs or keys; times are the median of
-// rounds in which the policies take turns.
+// It prints a table in Markdown. Counts are of RPCs or keys; times are the least of
+// several rounds, in which the policies take turns.
 package main
 
 import (

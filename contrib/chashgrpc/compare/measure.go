@@ -108,16 +108,14 @@ func measure(s scale) ([]row, error) {
 	}
 	for i, times := range [][][]time.Duration{picks, first, change} {
 		for _, t := range times {
-			slices.Sort(t)
-			median := t[len(t)/2]
-			rows[i].values = append(rows[i].values, rounded(median))
+			rows[i].values = append(rows[i].values, rounded(slices.Min(t)))
 		}
 	}
 	return rows, nil
 }
 
 func rounded(d time.Duration) string {
-	if d < time.Millisecond {
+	if d < 10*time.Microsecond {
 		return strconv.Itoa(int(d)) + " ns"
 	}
 	return strconv.FormatFloat(d.Seconds()*1000, 'f', 1, 64) + " ms"
