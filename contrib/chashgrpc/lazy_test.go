@@ -135,3 +135,47 @@ func TestLazy_Changes(t *testing.T) {
 	require.NoError(t, c.update(endpointsAt(addrs...)...))
 	require.Len(t, c.open(), 3)
 }
+
+// After A42: where the one endpoint that was connecting enters IDLE, or the resolver takes
+// it away, while others have failed, another one connects, without an RPC.
+func TestLazy_Recovers(t *testing.T) {
+	addrs := addresses(4)
+	for name, leave := range map[string]func(c *channel, addr string){
+		"removed": func(c *channel, addr string) {
+			var rest []string
+			for _, a := range addrs {
+				if a != addr {
+					rest = append(rest, a)
+				}
+			}
+			require.NoError(t, c.update(endpointsAt(rest...)...))
+		},
+		"idle": func(c *channel, addr string) {
+			c.conn(addr).become(connectivity.Ready)
+			c.conn(addr).become(connectivity.Idle)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChannel(t, chashgrpc.RingName, lazy, endpointsAt(addrs...)...)
+			_, err := c.pick(keyed(t, "key"))
+			require.ErrorIs(t, err, balancer.ErrNoSubConnAvailable)
+			eventually(t, "two connections are asked for", func() bool { return len(c.open()) == 2 })
+			for _, sc := range c.open() {
+				c.fail(sc.addr)
+			}
+			eventually(t, "a third one is asked for", func() bool { return len(c.open()) == 3 })
+			third := c.open()[2]
+			require.True(t, third.connecting())
+			third.become(connectivity.Connecting)
+			leave(c, third.addr)
+			eventually(t, "one is asked for again", func() bool {
+				for _, sc := range c.open() {
+					if (sc != third || name == "idle") && sc.last() == connectivity.Idle && sc.connecting() {
+						return true
+					}
+				}
+				return false
+			})
+		})
+	}
+}

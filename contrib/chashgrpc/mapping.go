@@ -40,7 +40,7 @@ func newMaglev(b backends, l layout) (mapping, error) {
 }
 
 func newRing(b backends, l layout) (mapping, error) {
-	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithUnitWeight(max(l.unit, 1)), chash.WithSeed(l.seed))
+	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithSeed(l.seed))
 }
 
 // The most that the weights on a ring sum up to, in units: for each endpoint on average,

@@ -2,6 +2,8 @@ package chashgrpc_test
 
 import (
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,4 +22,30 @@ func TestReadme(t *testing.T) {
 	require.True(t, found)
 	code := strings.ReplaceAll("\n"+string(examples), "\n\t", "\n")
 	require.Contains(t, code, "\n"+snippet)
+}
+
+// The tests that RING_HASH.md names as guards are there.
+func TestRingHashList(t *testing.T) {
+	list, err := os.ReadFile("RING_HASH.md")
+	require.NoError(t, err)
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	more, err := filepath.Glob("parents/*_test.go")
+	require.NoError(t, err)
+	var code strings.Builder
+	for _, file := range append(files, more...) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		code.Write(text)
+	}
+	name := regexp.MustCompile("`(Test\\w+)`")
+	for line := range strings.Lines(string(list)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for _, guard := range name.FindAllStringSubmatch(cells[3], -1) {
+			require.Contains(t, code.String(), "func "+guard[1]+"(", line)
+		}
+	}
 }

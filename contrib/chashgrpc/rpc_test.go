@@ -450,3 +450,22 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		eventually(t, "no goroutine is left", func() bool { return len(grpcGoroutines()) == 0 })
 	})
 }
+
+// An endpoint of two addresses uses the second one while the first one is down, and its
+// keys stay.
+func TestFallBackWithinEndpoint(t *testing.T) {
+	m, err := policies[0].mapping(chash.Named(five[0], five[2]))
+	require.NoError(t, err)
+	c := newServers(t, five[:3]...)
+	c.connectTo(chashgrpc.MaglevName, `{}`, []resolver.Endpoint{endpointAt(five[0], five[1]), endpointAt(five[2])})
+	check(t, m, c.callAll(keys(100)))
+	c.kill(five[0])
+	key, other := keyOf(t, m, five[0]), keyOf(t, m, five[2])
+	eventually(t, "the second address has the key", func() bool {
+		got, err := c.callKey(key)
+		return err == nil && got == five[1]
+	})
+	got, err := c.callKey(other)
+	require.NoError(t, err)
+	require.Equal(t, five[2], got)
+}

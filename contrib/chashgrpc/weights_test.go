@@ -51,7 +51,7 @@ func TestUnitWeight(t *testing.T) {
 		{[]uint32{40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000, 40_000}, 1600},
 		{[]uint32{1, 300_000, 700_000}, 1 + 5859 + 13672},
 		{forty, 160 * 40},
-		{[]uint32{1, most}, 1 + 10240},
+		{[]uint32{1, most}, 1 + 20480},
 	} {
 		t.Run(fmt.Sprint(test.weights), func(t *testing.T) {
 			at, stats := ringOf(t, `{}`, test.weights...)
