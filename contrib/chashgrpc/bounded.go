@@ -13,7 +13,7 @@ type boundedPicker struct{ picker }
 // Pick picks for the RPC's key, or from the next in turn on, the first endpoint that
 // has room, and counts the RPC in until it ends.
 func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	key, found := keyOf(info.Ctx, p.config.header)
+	key, found := keyOf(info.Ctx, p.header)
 	if !found {
 		return p.any(info)
 	}

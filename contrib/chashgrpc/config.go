@@ -90,8 +90,11 @@ func (b builder) parse(text []byte) (*config, error) {
 			return nil, fmt.Errorf("%w of %s: %s: %w", ErrInvalidConfig, b.name, member.name, err)
 		}
 	}
-	// An empty mapping costs nothing, and checks the rest.
-	m, err := b.newMapping(nil, c.layout)
+	// An empty mapping costs nothing, and checks the rest. With a unit it would not check
+	// the replicas.
+	plain := c.layout
+	plain.unit = 0
+	m, err := b.newMapping(nil, plain)
 	if err == nil {
 		err = m.SetLoadFactor(c.loadFactor)
 	}

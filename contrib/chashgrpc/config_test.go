@@ -32,6 +32,7 @@ func TestParseConfig(t *testing.T) {
 		{maglev, `{"tableSize": -7}`, chash.ErrTableSizeNotPrime},
 		{maglev, `{"tableSize": 2147483659}`, chash.ErrInvalidOption},
 		{ring, `{"replicas": 0}`, chash.ErrInvalidOption},
+		{ring, `{"replicas": 0, "unitWeight": 5}`, chash.ErrInvalidOption},
 		{ring, `{"replicas": -1}`, chash.ErrInvalidOption},
 		{maglev, `{"loadFactor": 1}`, chash.ErrInvalidOption},
 		{ring, `{"loadFactor": 0}`, chash.ErrInvalidOption},

@@ -152,6 +152,15 @@
 // it had to wait for a connection in DelayedPickComplete, and the server in the
 // RemoteAddr of OutHeader.
 //
+// # Policies above
+//
+// The policies can be children of outlier_detection_experimental, priority_experimental
+// and weighted_target_experimental, in a service config or by a custom policy of xDS. A
+// server that is ejected as an outlier is one that has failed. Under weighted_target
+// each child has its own table or ring: a key has one server in each, and which child an
+// RPC goes to does not depend on the key. A hash policy of an xDS route does not give a
+// key: grpc-go keeps the hash to itself.
+//
 // # Concurrency
 //
 // Picks take no lock and read the table or ring that all pickers share, of which

@@ -1,6 +1,7 @@
 package chashgrpc
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,11 @@ type link struct {
 	// lost by the time that it is used: then gRPC waits for the next picker. In
 	// TRANSIENT_FAILURE it returns the connection error.
 	picker balancer.Picker
+
+	// result is what every pick returns, if fixed: in READY a pick_first policy has one
+	// connection until it tells of another state, so that it is asked once.
+	result balancer.PickResult
+	fixed  bool
 
 	since time.Time   // when CONNECTING began
 	asked atomic.Bool // in IDLE: whether a connection has been asked for
@@ -86,9 +92,26 @@ func (l *link) next(s balancer.State) *link {
 		return nil
 	case state == connectivity.Connecting:
 		return &link{state: state, since: time.Now()}
+	case state == connectivity.Ready:
+		return newReadyLink(s.Picker)
 	default:
 		return &link{state: state, picker: s.Picker}
 	}
+}
+
+func newReadyLink(p balancer.Picker) *link {
+	l := &link{state: connectivity.Ready, picker: p}
+	result, err := p.Pick(balancer.PickInfo{Ctx: context.Background()})
+	l.result, l.fixed = result, err == nil && result.Done == nil && result.Metadata == nil
+	return l
+}
+
+// pick picks the connection of a link that is READY.
+func (l *link) pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	if l.fixed {
+		return l.result, nil
+	}
+	return l.picker.Pick(info)
 }
 
 // UpdateState is called by the leaf, possibly in a call that holds e.mu.

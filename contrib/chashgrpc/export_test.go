@@ -20,7 +20,7 @@ func SetPicker(b balancer.Balancer, picker balancer.Picker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range p.endpoints {
-		e.link.Store(&link{state: connectivity.Ready, picker: picker})
+		e.link.Store(newReadyLink(picker))
 	}
 }
 

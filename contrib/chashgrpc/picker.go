@@ -14,6 +14,7 @@ import (
 type picker struct {
 	policy  *policy
 	mapping mapping
+	header  string // of config
 	config  *config
 	turns   *turns
 	down    *link // the last connection error, if every connection fails; else nil
@@ -21,7 +22,7 @@ type picker struct {
 
 // newPicker returns a picker for the state of this moment. The caller holds mu.
 func (p *policy) newPicker() balancer.Picker {
-	next := picker{policy: p, mapping: p.mapping, config: p.config, turns: p.newTurns()}
+	next := picker{policy: p, mapping: p.mapping, header: p.config.header, config: p.config, turns: p.newTurns()}
 	if p.count[connectivity.TransientFailure] == len(p.endpoints) {
 		next.down = p.failure
 	}
@@ -33,7 +34,7 @@ func (p *policy) newPicker() balancer.Picker {
 
 // Pick picks the endpoint of the RPC's key, or the next in turn.
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	key, found := keyOf(info.Ctx, p.config.header)
+	key, found := keyOf(info.Ctx, p.header)
 	if !found {
 		return p.any(info)
 	}
@@ -42,7 +43,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return p.fail(key, info)
 	}
 	if l := e.link.Load(); l.state == connectivity.Ready {
-		return l.picker.Pick(info)
+		return l.pick(info)
 	}
 	return p.instead(e, key, info)
 }
@@ -51,7 +52,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 // looked, another picker is on its way.
 func (e *endpoint) pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if l := e.link.Load(); l.state == connectivity.Ready {
-		return l.picker.Pick(info)
+		return l.pick(info)
 	}
 	return wait()
 }
