@@ -118,7 +118,7 @@ func TestProcessStopped(t *testing.T) {
 	victim := c.startProcess(five[2])
 	h := handles(c)["own"]
 	c.connectTo(chashgrpc.MaglevName, `{"connectWait": "0.2s"}`, endpointsAt(five...), grpc.WithKeepaliveParams(keepalive.ClientParameters{
-		Time: 10 * time.Second, Timeout: 100 * time.Millisecond, PermitWithoutStream: true,
+		Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true,
 	}))
 	check(t, m, c.callAll(keys(200)))
 	stop := c.load(t, m, ofVictim(t, m, five[2]))
