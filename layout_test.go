@@ -1,7 +1,9 @@
 package chash_test
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,8 +73,13 @@ func TestRingLayout_Twin(t *testing.T) {
 		for i := range names {
 			names[i] = fmt.Sprintf("b%03d", i)
 		}
+		few := r.IntN(3) == 0 // positions, next to each other
 		for range n {
-			given = append(given, chash.VirtualNode{Position: r.Uint64() / crowd * crowd, Placement: r.IntN(len(names))})
+			position := r.Uint64() / crowd * crowd
+			if few {
+				position = r.Uint64N(8)
+			}
+			given = append(given, chash.VirtualNode{Position: position, Placement: r.IntN(len(names))})
 		}
 		ring, err := chash.NewRing(chash.Named(names...), chash.WithRingLayout(chash.RingLayout{
 			Name: "given",
@@ -111,8 +118,16 @@ func TestTableLayout_Twin(t *testing.T) {
 		for i := range names {
 			names[i] = fmt.Sprintf("b%06d", i)
 		}
-		table, err := chash.NewMaglev(chash.Named(names...), chash.WithTableSize(size), chash.WithTableLayout(turnsOf("turns", 3)))
+		layout := turnsOf("turns", 3)
+		slotsOf := layout.Slots
+		var given []uint32
+		layout.Slots = func(placements []chash.Placement, size int) (_ []uint32, err error) {
+			given, err = slotsOf(placements, size)
+			return given, err
+		}
+		table, err := chash.NewMaglev(chash.Named(names...), chash.WithTableSize(size), chash.WithTableLayout(layout))
 		require.NoError(t, err)
+		clear(given) // it is the layout's
 		for slot, owner := range table.AppendTable(nil) {
 			if want := uint32((slot + 3) % n); owner != want {
 				t.Fatalf("%d placements: slot %d is of %d, want %d", n, slot, owner, want)
@@ -553,4 +568,64 @@ func TestRingLayout_AsDefault(t *testing.T) {
 	diff, err := plain.Diff(custom)
 	require.NoError(t, err)
 	require.Zero(t, diff.Moved)
+}
+
+// Data of a layout with any byte changed are refused, or are those of another structure
+// with that layout.
+func TestLayout_AnyByte(t *testing.T) {
+	layout := chash.WithRingLayout(tokensOf("one", spreadOf(2)))
+	ring, err := chash.NewRing(chash.Named("a", "b"), layout)
+	require.NoError(t, err)
+	data, err := ring.Marshal(nil)
+	require.NoError(t, err)
+	for at := range len(data) - 8 {
+		for value := range 256 {
+			changed := slices.Clone(data)
+			changed[at] = byte(value)
+			body := changed[:len(changed)-8]
+			binary.BigEndian.PutUint64(changed[len(body):], xxhash.Sum64(body))
+			got, err := chash.UnmarshalRing[string](changed, nil, layout)
+			if err != nil {
+				require.True(t, errors.Is(err, chash.ErrCorrupt) || errors.Is(err, chash.ErrOptionsDiffer), "byte %d = %d: %v", at, value, err)
+				continue
+			}
+			again, err := got.Marshal(nil)
+			require.NoError(t, err)
+			require.Equal(t, changed, again, "byte %d = %d", at, value)
+		}
+	}
+}
+
+// A form with what no structure with a layout has is corrupt.
+func TestLayout_Form(t *testing.T) {
+	layout := chash.WithRingLayout(tokensOf("one", spreadOf(2)))
+	ring, err := chash.NewRing[string](nil, layout)
+	require.NoError(t, err)
+	data, err := ring.Marshal(nil)
+	require.NoError(t, err)
+	const head = "chash\x00R\x01"
+	name := []byte("\x08\x03one")
+	at := bytes.Index(data, name)
+	require.Positive(t, at)
+	number := func(option byte, value uint64) []byte {
+		return binary.BigEndian.AppendUint64([]byte{option}, value)
+	}
+	for what, options := range map[string][]byte{
+		"an empty name":             []byte("\x08\x00"),
+		"two names":                 slices.Concat(name, name),
+		"a name that is cut short":  []byte("\x08\xFF\x01one"),
+		"an option after the name":  slices.Concat(name, number(2, 7)),
+		"a seed beside the name":    slices.Concat(number(2, 7), name),
+		"replicas beside the name":  nil, // below
+		"a name without its option": []byte("\x03one"),
+	} {
+		form := slices.Concat(data[:at], options, data[at+len(name):len(data)-8])
+		if what == "replicas beside the name" {
+			form = slices.Clone(data[:len(data)-8])
+			copy(form[len(head):], number(1, 160))
+		}
+		form = binary.BigEndian.AppendUint64(form, xxhash.Sum64(form))
+		_, err := chash.UnmarshalRing[string](form, nil, layout)
+		require.ErrorIs(t, err, chash.ErrCorrupt, what)
+	}
 }
