@@ -229,6 +229,7 @@ func TestDiff_FewHealthy(t *testing.T) {
 		{65537, 40, []int{0, 39}, chash.WithSeed(0)},                     // not rare enough for an index
 		{65537, 2000, []int{3, 700, 701}, chash.WithSeed(0)},             // rare
 		{65537, 1000, []int{1}, blocks(65537, 1000)},                     // one block
+		{65537, 2000, []int{0, 3}, blocks(65537, 2000)},                  // the first in the first 64 slots
 		{65537, 40, []int{3, 4, 5}, blocks(65537, 40)},                   // one block, not rare
 		{270001, 300, []int{0}, blocks(270001, 300)},                     // three levels, the block in the first word
 		{270001, 300, []int{299}, blocks(270001, 300)},                   // or in the last
@@ -464,9 +465,11 @@ func TestDiff_Incomparable(t *testing.T) {
 		require.NoError(t, err)
 		after, err := newMaglev(chash.Named("a", "b"), chash.WithTableSize(251))
 		require.NoError(t, err)
-		d, err := diffOf(before, after)
-		checkError(t, "Diff", err, chash.ErrIncomparable, "13", "251")
-		require.Zero(t, d)
+		for _, pair := range [][2]structure{{before, after}, {after, before}} {
+			d, err := diffOf(pair[0], pair[1])
+			checkError(t, "Diff", err, chash.ErrIncomparable, "13", "251")
+			require.Zero(t, d)
+		}
 	})
 	t.Run("nil", func(t *testing.T) {
 		m, err := chash.NewMaglev(chash.Named("a"))

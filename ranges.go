@@ -72,7 +72,7 @@ func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 		}
 		s := state.sweep(n, false)
 		held := func(yield func(Range, []uint32) bool) {
-			together(func(r Range) bool { return s.met[p] == 0 || yield(r, nil) }, s)
+			together(func(r Range) bool { return !s.holds(uint32(p)) || yield(r, nil) }, s)
 		}
 		for r := range joined(held) {
 			if !yield(r) {
@@ -84,8 +84,8 @@ func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 
 // Holders returns the whole ring as ranges, in order, each with the names of the
 // backends that hold its n copies: of all backends where there are fewer. The names
-// are in the order of preference, so that the first is that of the Owner. Ranges that
-// follow each other have other names. Health does not count; see Ranges. There is
+// are those of Owners, in that order. Ranges that follow each other have other names.
+// Health does not count; see Ranges. There is
 // nothing for an n of 0 or below, nor without a backend that is not draining.
 //
 // The sequence can be used again; each use sees the state of its beginning. It
@@ -98,7 +98,7 @@ func (r *Ring[T]) Holders(n int) iter.Seq2[Range, []string] {
 		}
 		s := state.sweep(n, true)
 		held := func(yield func(Range, []uint32) bool) {
-			together(func(r Range) bool { return yield(r, s.holders) }, s)
+			together(func(r Range) bool { return yield(r, s.all()) }, s)
 		}
 		for r, holders := range joined(held) {
 			if !yield(r, list(state.names, holders)) {
@@ -217,21 +217,22 @@ func (d RingDiff) Changes(n int) iter.Seq[Change] {
 		}
 		numbers := newNumbering(d.before.names, d.after.names)
 		before, after := d.before.sweep(n, true), d.after.sweep(n, true)
-		holders := make([]uint32, before.n+after.n)
-		had, has := holders[:before.n], holders[before.n:]
+		split := before.n + before.spares
+		holders := make([]uint32, split+after.n+after.spares)
+		had, has := holders[:split], holders[split:]
 		changed := func(yield func(Range, []uint32) bool) {
 			together(func(r Range) bool {
-				for i, p := range before.holders {
+				for i, p := range before.all() {
 					had[i] = numbers.before[p]
 				}
-				for i, p := range after.holders {
+				for i, p := range after.all() {
 					has[i] = numbers.after[p]
 				}
 				return slices.Equal(had, has) || yield(r, holders)
 			}, before, after)
 		}
 		for r, holders := range joined(changed) {
-			had, has := list(numbers.names, holders[:before.n]), list(numbers.names, holders[before.n:])
+			had, has := list(numbers.names, holders[:split]), list(numbers.names, holders[split:])
 			if !yield(Change{r, had, has}) {
 				return
 			}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
@@ -324,6 +325,108 @@ func TestHolders_GetN(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sparseLayout is a layout in which every third placement alone has points, so that
+// the others are last in every order, and not all in the same one.
+var sparseLayout = chash.WithRingLayout(chash.RingLayout{
+	Name: "sparse",
+	Points: func(placements []chash.Placement) (points []chash.VirtualNode, err error) {
+		for i, p := range placements {
+			for j := range 4 {
+				if i%3 == 0 {
+					points = append(points, chash.VirtualNode{Position: xxhash.Sum64String(fmt.Sprint(p.HashKey, j)), Placement: i})
+				}
+			}
+		}
+		return points, nil
+	},
+})
+
+// TestHolders_Owners: on any ring, with placements without points too, the holders of
+// a position are the owners of the keys there, whatever the health.
+func TestHolders_Owners(t *testing.T) {
+	rounds(t, 12, func(t *testing.T, rng *rand.Rand) {
+		option := chash.WithReplicas(3)
+		if rng.IntN(3) > 0 {
+			option = sparseLayout
+		}
+		backends := randomBackends(rng, true, 1+rng.IntN(9))
+		randomStates(rng, backends)
+		r, err := chash.NewRing(backends, option)
+		require.NoError(t, err)
+		next := r.Clone()
+		changed := randomChange(rng, true, backends, 9)
+		require.NoError(t, next.Set(changed))
+		d, err := r.Diff(next)
+		require.NoError(t, err)
+		owners := func(r *chash.Ring[string], key string, n int) []string {
+			names := []string{}
+			backends, _ := r.Owners(key, n) // an error is nobody
+			for _, b := range backends {
+				names = append(names, b.Name)
+			}
+			return names
+		}
+		for _, n := range []int{1, 2, 3, 4, 7, 9, 10} {
+			all, changes := collect2(r.Holders(n)), slices.Collect(d.Changes(n))
+			for _, key := range sampleKeys[:60] {
+				position, want, after := r.Position(key), owners(r, key, n), owners(next, key, n)
+				in := slices.IndexFunc(all, func(h held) bool { return h.r.Contains(position) })
+				if in < 0 {
+					require.Empty(t, want)
+				} else {
+					require.Equal(t, want, all[in].names, "%d holders of %#x", n, position)
+				}
+				for _, b := range backends {
+					holds := slices.ContainsFunc(collect1(r.Ranges(b.Name, n)), func(h held) bool { return h.r.Contains(position) })
+					require.Equal(t, slices.Contains(want, b.Name), holds, "%s holds one of %d copies at %#x", b.Name, n, position)
+				}
+				in = slices.IndexFunc(changes, func(c chash.Change) bool { return c.Contains(position) })
+				require.Equal(t, !slices.Equal(want, after), in >= 0, "%#x of %d copies changes", position, n)
+				if in >= 0 {
+					require.Equal(t, want, changes[in].Before)
+					require.Equal(t, after, changes[in].After)
+				}
+			}
+		}
+	})
+}
+
+// TestDiff_RingIdle: where every backend with points is down, keys lead to those
+// without, and Diff counts what GetHash returns at every point.
+func TestDiff_RingIdle(t *testing.T) {
+	r, err := chash.NewRing(chash.Named(manyNames("b", 12)...), sparseLayout)
+	require.NoError(t, err)
+	for _, share := range r.Shares() {
+		if share.Size > 0 {
+			require.NoError(t, r.SetState(share.Name, chash.Unhealthy))
+		}
+	}
+	var lasts []uint64
+	for _, p := range r.AppendPoints(nil) {
+		lasts = append(lasts, p.Position)
+	}
+	want := map[string]*big.Int{}
+	first := uint64(0)
+	for _, last := range append(lasts, math.MaxUint64) {
+		name := must(r.GetHash(last))
+		if want[name] == nil {
+			want[name] = new(big.Int)
+		}
+		want[name].Add(want[name], sizeOf(chash.Range{First: first, Last: last}))
+		first = last + 1
+	}
+	empty, err := chash.NewRing[string](nil, sparseLayout)
+	require.NoError(t, err)
+	d, err := empty.Diff(r)
+	require.NoError(t, err)
+	require.Len(t, d.Flows, len(want))
+	require.Len(t, want, 8)
+	for _, f := range d.Flows {
+		require.Equal(t, share(want[f.To], positions), f.Share, f.To)
+	}
+	require.Equal(t, 1.0, d.Moved)
 }
 
 // placedAt is a hash by which points, and keys, lie where the map says.

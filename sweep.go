@@ -53,6 +53,7 @@ func joined(ranges iter.Seq2[Range, []uint32]) iter.Seq2[Range, []uint32] {
 type sweep struct {
 	*ringState
 	n       int    // healthy placements to be met, at most all that have points
+	spares  int    // healthy placements without points that come after those
 	last    uint64 // the last position of the stretch
 	ordered bool   // whether holders are wanted
 
@@ -62,6 +63,7 @@ type sweep struct {
 	met        []uint32 // by placement, how often between begin and end
 	distinct   int      // how many of them were met
 	holders    []uint32 // those, in the order in which they were
+	idlers     []uint32 // the spares, in their order
 }
 
 // sweep returns a sweep at its first stretch.
@@ -74,15 +76,14 @@ func (s *ringState) sweep(n int, ordered bool) *sweep {
 		points:    s.ring.n,
 		met:       make([]uint32, len(s.names)),
 	}
-	if w.n == 0 {
+	if s.ring.n == 0 || min(n, s.live) <= 0 {
 		return w
 	}
+	w.spares = min(n, s.live) - w.n
 	if s.sparse != nil {
 		w.points = uint32(len(s.sparse))
 	}
-	for w.owner(w.begin) == none {
-		w.begin++
-	}
+	w.skip()
 	w.end = w.begin
 	w.extend()
 	w.last = w.position()
@@ -99,13 +100,22 @@ func (s *sweep) next() {
 	}
 }
 
-// step goes on to the next healthy point, or past the last one: from there on
-// walks begin with the first.
+// skip passes over unhealthy points, at which no stretch ends. With spares one does,
+// since their order depends on the point at which a walk begins.
+func (s *sweep) skip() {
+	for s.spares == 0 && s.begin < s.points && s.owner(s.begin) == none {
+		s.begin++
+	}
+}
+
+// step goes on to the next point at which a stretch ends, or past the last one: from
+// there on walks begin with the first.
 func (s *sweep) step() {
 	p := s.owner(s.begin)
 	s.begin++
-	for s.begin < s.points && s.owner(s.begin) == none {
-		s.begin++
+	s.skip()
+	if p == none {
+		return
 	}
 	if s.met[p]--; s.met[p] > 0 {
 		s.reorder()
@@ -139,7 +149,8 @@ func (s *sweep) extend() {
 // that are met before it.
 //
 // It looks at the points between two of one placement, which is a holder for all
-// that time. So a point is looked at once for each holder at most.
+// that time. So a point is looked at once for each holder at most. It stays ahead of
+// the last holder, which is first met at the point before the end.
 func (s *sweep) reorder() {
 	if !s.ordered {
 		return
@@ -151,7 +162,7 @@ func (s *sweep) reorder() {
 		if p == first {
 			return
 		}
-		if behind+1 < len(h) && p == h[behind+1] {
+		if p == h[behind+1] {
 			h[behind], h[behind+1] = p, first
 			behind++
 		}
@@ -191,12 +202,38 @@ func (s *sweep) position() uint64 {
 	return s.ring.unpack(s.bucket, s.ring.packed[point])
 }
 
+// spare returns the placements without points that are met, in their order.
+func (s *sweep) spare() []uint32 {
+	s.idlers = s.idlers[:0]
+	from := s.begin % s.points // past the last point walks begin with the first
+	for met := 0; len(s.idlers) < s.spares; {
+		var p uint32
+		p, met = s.idleFrom(from, met)
+		s.idlers = append(s.idlers, p)
+	}
+	return s.idlers
+}
+
+// all returns the placements that are met, in their order, until the sweep goes on;
+// the sweep is ordered.
+func (s *sweep) all() []uint32 {
+	if s.spares == 0 {
+		return s.holders
+	}
+	return slices.Concat(s.holders, s.spare())
+}
+
+// holds reports whether a placement is met.
+func (s *sweep) holds(p uint32) bool {
+	return s.met[p] > 0 || s.spares > 0 && slices.Contains(s.spare(), p)
+}
+
 // holder returns the placement that is met first, or none; the sweep is ordered.
 func (s *sweep) holder() uint32 {
-	if len(s.holders) == 0 {
-		return none
+	if met := s.all(); len(met) > 0 {
+		return met[0]
 	}
-	return s.holders[0]
+	return none
 }
 
 // together moves sweeps along side by side and yields each range in which none of
