@@ -27,3 +27,15 @@ func (c *core[T, L]) Turn(count int) T {
 	s := c.now()
 	return s.values[s.rotation.at(uint64(count))]
 }
+
+// ClaimsBefore returns how many claims of a weight, in a table of n slots with slack,
+// are before a claim of another, or with orAt no later, and ClaimTime the T of one.
+func ClaimsBefore(n, limitWeight, limitIndex, weight uint32, orAt bool) uint32 {
+	c := clock{n: n}
+	return c.before(claim{limitWeight, limitIndex}, weight, orAt)
+}
+
+func ClaimTime(n, index uint32) uint64 {
+	c := clock{n: n}
+	return c.time(index)
+}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -413,5 +414,91 @@ func TestSlack_HeavyComesAndGoes(t *testing.T) {
 		require.Equal(t, fresh.AppendTable(nil), m.AppendTable(nil))
 		require.NoError(t, m.Remove("heavy"))
 		require.Equal(t, before, m.AppendTable(nil))
+	}
+}
+
+// Tiny tables, in which caps are 0 and 1, ties are many, and every rule of the caps
+// counts.
+func TestSlack_TwinOfTinyTables(t *testing.T) {
+	rounds(t, 3000, func(t *testing.T, rng *rand.Rand) {
+		size := []int{2, 3, 5, 7, 13, 31}[rng.IntN(6)]
+		n := 1 + rng.IntN(size)
+		w := newTwin(false, size, rng.Uint64(), nil)
+		slack := []float64{0, 0, 0, 1.0 / 65536, 0.1, 0.5}[rng.IntN(6)]
+		w.slack = &slack
+		backends := numbered("b", n)
+		for i := range backends {
+			backends[i].Weight = 1 + rng.Uint32N(1<<rng.IntN(10))
+		}
+		require.Empty(t, w.add(backends...))
+		m, err := w.build(backends)
+		require.NoError(t, err)
+		sameAnswers(t, w.owners, slotOwners(t, m, size))
+	})
+}
+
+// A slack is rounded to the nearest multiple of 1/65536.
+func TestSlack_IsRounded(t *testing.T) {
+	const size = 1000003
+	table := func(units float64) []uint32 {
+		m, err := chash.NewMaglev(numbered("b", 10), chash.WithTableSize(size), chash.WithSlack(units/65536))
+		require.NoError(t, err)
+		return m.AppendTable(nil)
+	}
+	three := table(3)
+	require.True(t, slices.Equal(three, table(2.5)))
+	require.True(t, slices.Equal(three, table(3.4)))
+	require.False(t, slices.Equal(three, table(2.4)))
+	require.False(t, slices.Equal(three, table(3.5)))
+}
+
+// The smallest change of a weight counts.
+func TestSlack_OneUnitOfWeight(t *testing.T) {
+	opts := []chash.MaglevOption{chash.WithTableSize(4093), chash.WithSlack(math.Inf(1))}
+	m, err := chash.NewMaglev(numbered("b", 30), opts...)
+	require.NoError(t, err)
+	for _, weight := range []uint32{2, 3, 4, 3, 2, 1} {
+		require.NoError(t, m.SetWeight("b7", weight))
+		fresh, err := chash.NewMaglev(m.Backends(), opts...)
+		require.NoError(t, err)
+		require.Equal(t, fresh.AppendTable(nil), m.AppendTable(nil), "weight %d", weight)
+	}
+}
+
+// The times of claims are the sums that the mapping says, and what is before what
+// follows from them, also where the times of a large table are close together.
+func TestSlack_Times(t *testing.T) {
+	for _, n := range []uint32{2, 3, 251, 65537, 1000003, chash.MaxTableSize} {
+		last := min(n, 3000)
+		times := make([]uint64, last)
+		sum := uint64(0)
+		for j := range last {
+			wait := uint64(1<<40) / uint64(n-j)
+			times[j] = sum + wait/2
+			sum += wait
+		}
+		for j := uint32(0); j < last; j += 1 + j/40 {
+			require.Equal(t, times[j], chash.ClaimTime(n, j), "T(%d) of %d slots", j, n)
+		}
+		for index := range min(last, 300) {
+			for _, weights := range [][2]uint32{{1, 1}, {2, 1}, {3, 2}, {3, 4}, {7, 5}, {5, 7}, {1000, 999}} {
+				limit, weight := weights[0], weights[1]
+				before, orAt := uint32(0), uint32(0)
+				for _, time := range times {
+					switch a, b := time*uint64(limit), times[index]*uint64(weight); {
+					case a < b:
+						before++
+						orAt++
+					case a == b:
+						orAt++
+					}
+				}
+				if before == last {
+					continue // there may be others
+				}
+				require.Equal(t, before, chash.ClaimsBefore(n, limit, index, weight, false))
+				require.Equal(t, orAt, chash.ClaimsBefore(n, limit, index, weight, true))
+			}
+		}
 	}
 }
