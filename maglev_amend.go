@@ -69,17 +69,17 @@ func (c *contest[S]) amend(next, old *table, oldSlots []S) bool {
 // takes that of 4*n claims at least. To compare a claim with the owner's takes as
 // long as four others.
 func (c *contest[S]) cheap(r *revision, counts []uint32) bool {
-	steps := 0
+	steps := int64(0)
 	for p, vacated := range r.vacated {
 		if vacated {
-			steps += int(counts[p]) * c.price()
+			steps += int64(counts[p]) * int64(c.price())
 		}
 	}
 	for _, p := range r.eager {
 		contender := &c.contenders[c.ranks[p]]
-		steps += 4 * int(c.clock.before(c.latest, contender.weight, true))
+		steps += 4 * int64(c.clock.before(c.latest, contender.weight, true))
 	}
-	return steps <= 4*int(c.n)
+	return steps <= 4*int64(c.n)
 }
 
 // renumber takes over the old slots and returns those that are vacated.

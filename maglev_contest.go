@@ -174,7 +174,7 @@ func (c *contest[S]) stretch() {
 	heaviest := &c.contenders[c.open[0]]
 	left := uint64(c.n - heaviest.tried)
 	lap := left * uint64(heaviest.weight) / c.weight // below 2^31; in it every slot would be won without competition
-	shortened := bits.Len(uint(c.free)*64/uint(c.n)) / 2
+	shortened := bits.Len64(uint64(c.free)*64/uint64(c.n)) / 2
 	claims := min(left-1, max(4, lap>>shortened))
 	c.latest = heaviest.claim(heaviest.tried + uint32(claims))
 	var last *contender
