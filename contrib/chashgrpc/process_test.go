@@ -117,13 +117,14 @@ func TestProcessStopped(t *testing.T) {
 	c := newServers(t, append(five[:2:2], five[3:]...)...)
 	victim := c.startProcess(five[2])
 	h := handles(c)["own"]
-	c.connectTo(chashgrpc.MaglevName, `{"connectWait": "0.2s"}`, endpointsAt(five...), grpc.WithKeepaliveParams(keepalive.ClientParameters{
+	c.connectTo(chashgrpc.MaglevName, `{"connectWait": "4s"}`, endpointsAt(five...), grpc.WithKeepaliveParams(keepalive.ClientParameters{
 		Time: 10 * time.Second, Timeout: 3 * time.Second, PermitWithoutStream: true,
 	}))
 	check(t, m, c.callAll(keys(200)))
 	stop := c.load(t, m, ofVictim(t, m, five[2]))
+	before := h.Picks().Elsewhere
 	require.NoError(t, victim.Signal(syscall.SIGSTOP))
-	eventually(t, "keys of the server go elsewhere", func() bool { return h.Picks().Elsewhere > 0 })
+	eventually(t, "keys of the server go elsewhere", func() bool { return h.Picks().Elsewhere > before })
 	stop()
 	require.NoError(t, m.SetState(five[2], chash.Unhealthy))
 	check(t, m, c.callAll(keys(200)))

@@ -111,7 +111,7 @@ func TestSilentServer(t *testing.T) {
 			config   string
 			deadline time.Duration
 		}{
-			{`{}`, 400 * time.Millisecond},
+			{`{}`, time.Second},
 			{`{"connectWait": "50ms"}`, patience},
 			{`{"connectWait": "0s"}`, patience},
 			{`{"connectWait": "50ms", "loadFactor": 100}`, patience},
