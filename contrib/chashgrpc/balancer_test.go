@@ -471,3 +471,32 @@ func TestCloseClosesConnections(t *testing.T) {
 	c.policy.Close()
 	require.Empty(t, c.open())
 }
+
+// A server whose health checks fail again and again is passed over all the while, also
+// while its connection is READY and the next check is under way.
+func TestFailingHealthChecks(t *testing.T) {
+	addrs := addresses(2)
+	c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt(addrs...)...)
+	c.connect()
+	own, err := c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	sc := c.conn(own)
+	sick := balancer.SubConnState{ConnectivityState: connectivity.TransientFailure, ConnectionError: errors.New("not serving")}
+	for range 3 {
+		sc.health(sick)
+		for _, state := range []connectivity.State{connectivity.Connecting, connectivity.TransientFailure} {
+			got, err := c.pick(keyed(t, "key"))
+			require.NoError(t, err)
+			require.NotEqual(t, own, got)
+			sc.health(balancer.SubConnState{ConnectivityState: state, ConnectionError: sick.ConnectionError})
+		}
+	}
+	sc.health(balancer.SubConnState{ConnectivityState: connectivity.Connecting})
+	got, err := c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	require.NotEqual(t, own, got)
+	sc.health(balancer.SubConnState{ConnectivityState: connectivity.Ready})
+	got, err = c.pick(keyed(t, "key"))
+	require.NoError(t, err)
+	require.Equal(t, own, got)
+}
