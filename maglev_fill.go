@@ -31,6 +31,12 @@ func (t *table) lay(placements []placement) (*table, error) {
 		next.layWithSlack(placements, t)
 		return next, nil
 	}
+	if len(placements) == 1 { // every slot is of number 0
+		next.n = t.slots.n
+		next.narrow = make([]uint8, next.n)
+		next.setCounts([]uint32{next.n})
+		return next, nil
+	}
 	f := newFiller(next, placements)
 	switch n := len(placements); {
 	case n <= 1<<8:
@@ -77,10 +83,10 @@ type filler struct {
 	claimants []claimant // heaviest first, then by hash key
 	classes   []class    // heaviest first
 	calendar
-	taken []uint64
-	free  int      // slots
-	few   int      // from as many free slots on they are searched, not walked to
-	rest  []uint32 // those slots, in any order
+	trails
+	free int      // slots
+	few  int      // from as many free slots on they are searched, not walked to
+	rest []uint32 // those slots, in any order
 
 	unserved []claimant // of the last round: those who found no slot free
 }
@@ -114,7 +120,7 @@ func newFiller(t *table, placements []placement) *filler {
 		divisor:   t.slots,
 		claimants: claimants,
 		classes:   classify(claimants, placements),
-		taken:     make([]uint64, n/64+1), // n+63 may not fit 32 bits
+		trails:    trails{taken: make([]uint64, n/64+1)}, // n+63 may not fit 32 bits
 		free:      n,
 		few:       1 << (bits.Len(uint(n)) / 2), // about sqrt(n)
 	}
@@ -226,11 +232,11 @@ func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
 	claimants := f.claimants[c.first:c.end]
 	turns := min(len(claimants), f.free)
 	walks := max(0, min(turns, f.free-f.few))
-	walkRound(claimants[:walks], f.taken, f.n)
+	f.walk(claimants[:walks])
 	for i := range claimants[:turns] {
 		claimant := &claimants[i]
 		if i >= walks {
-			claimant.slot = f.search(claimant)
+			claimant.slot = f.nearest(claimant)
 		}
 		slots[claimant.slot] = S(claimant.placement)
 		claimant.slot = step(claimant.slot, claimant.skip, f.n)
@@ -239,14 +245,41 @@ func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
 	f.unserved = claimants[turns:]
 }
 
-// walkRound takes each claimant to the slot that it claims. Most of the time of a
-// rebuild is spent here. It looks at four slots at a time, since how many are taken
+// walk takes each claimant to the slot that it claims.
+func (f *filler) walk(claimants []claimant) {
+	// If the hash spreads, a walk looks at n/free slots on average, and at 16 times as
+	// many less often than once in a million claims.
+	patience := 4*int(f.n)/(f.free-len(claimants)) + 8 // of four slots
+	for len(claimants) > 0 {
+		n := len(claimants)
+		if f.blazed() {
+			if f.follow(&claimants[0], &f.divisor) {
+				claimants = claimants[1:]
+				continue
+			}
+			n = 1 // the next may have a trail
+		}
+		done := walkRound(claimants[:n], f.taken, f.n, patience)
+		if claimants = claimants[done:]; done < n {
+			f.search(&claimants[0], 4*patience, &f.divisor)
+			claimants = claimants[1:]
+		}
+	}
+}
+
+// walkRound takes each claimant to the slot that it claims, until one has looked at
+// four times patience slots in vain. It returns how many have claimed. Most of the time
+// of a rebuild is spent here. It looks at four slots at a time, since how many are taken
 // cannot be predicted.
-func walkRound(claimants []claimant, taken []uint64, n uint32) {
+func walkRound(claimants []claimant, taken []uint64, n uint32, patience int) int {
 	for i := range claimants {
 		slot, skip := claimants[i].slot, claimants[i].skip
 		skip2 := step(skip, skip, n)
-		for {
+		for left := patience; ; left-- {
+			if left == 0 {
+				claimants[i].slot = slot
+				return i
+			}
 			slot1 := step(slot, skip, n)
 			slot2 := step(slot, skip2, n)
 			slot3 := step(slot1, skip2, n)
@@ -261,6 +294,7 @@ func walkRound(claimants []claimant, taken []uint64, n uint32) {
 		taken[slot/64] |= 1 << (slot % 64)
 		claimants[i].slot = slot
 	}
+	return len(claimants)
 }
 
 // counts returns how many slots each placement has claimed, from the rounds that
@@ -279,10 +313,10 @@ func (f *filler) counts(placements int) []uint32 {
 	return counts
 }
 
-// search finds the slot that claimRound would walk to, faster where few are
+// nearest finds the slot that claimRound would walk to, faster where few are
 // free, by asking of each how many steps away it is: its distance divided by
 // skip, modulo n. The last sqrt(n) claims would else be half of all the steps.
-func (f *filler) search(c *claimant) uint32 {
+func (f *filler) nearest(c *claimant) uint32 {
 	if f.rest == nil {
 		f.rest = freeIn(f.taken, f.n, f.free)
 	}
