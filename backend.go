@@ -8,6 +8,9 @@ import (
 // A Backend is one of the things that keys are mapped to: a server, a shard, a
 // worker. The zero value but for a Name is a healthy backend of weight 1.
 //
+// In a Maglev, only the ratios of weights count. On a Ring, each unit of weight has
+// points of its own, which take memory and time: see WithUnitWeight.
+//
 // It marshals to JSON under the names of the tags, if T does. What is left out there
 // is the zero value.
 type Backend[T any] struct {

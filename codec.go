@@ -51,9 +51,9 @@ const (
 	optionHash       // what the hash function returns for trialKey; if there is one
 	optionLoadFactor // a float64, if it is not usualLoadFactor
 	optionLoadFloor  // a float64, if it is not 0
-	_
-	optionSlack  // of a table, a float64; if there is one
-	optionLayout // the name of the caller's layout; if there is one
+	optionUnitWeight // of a ring, if it is not 1
+	optionSlack      // of a table, a float64; if there is one
+	optionLayout     // the name of the caller's layout; if there is one
 )
 
 // usualLoadFactor is that of data without the option, whatever the default may be.
@@ -123,6 +123,9 @@ func appendHead(data []byte, c Config) []byte {
 	if c.LoadFloor != 0 {
 		option(optionLoadFloor, math.Float64bits(c.LoadFloor))
 	}
+	if c.UnitWeight > 1 {
+		option(optionUnitWeight, uint64(c.UnitWeight))
+	}
 	if c.Slack != nil {
 		option(optionSlack, math.Float64bits(*c.Slack))
 	}
@@ -139,13 +142,14 @@ func appendText[S string | []byte](data []byte, text S) []byte {
 // UnmarshalMaglev returns the structure that Marshal of a Maglev has written. It
 // builds the table from the backends and checks that every slot has the owner
 // that it had, so that it takes the time and the memory of NewMaglev for the table
-// that the data describe.
+// that the data describe. Data of unknown origin cannot ask for more slots than
+// WithMaxSize allows, or DefaultMaxSize without it: that is ErrInvalidOption, before
+// anything is built.
 //
-// The options are in the data. One that is given must be the same: any other, valid or
-// not, is ErrOptionsDiffer. So WithTableSize bounds the memory that data of unknown
-// origin can ask for. WithHash must be given where the structure had it, with the same
-// function; a nil one is then ErrInvalidOption. Data that Marshal has not written are
-// ErrCorrupt.
+// The other options are in the data. One that is given must be the same: any other,
+// valid or not, is ErrOptionsDiffer. WithHash must be given where the structure had it,
+// with the same function; a nil one is then ErrInvalidOption. Data that Marshal has not
+// written are ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
 // encode had returned, which is a part of data, and empty where there was no
@@ -162,6 +166,10 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 		return nil, corrupt("%v", err)
 	}
 	opts = append([]MaglevOption{f.options()}, opts...)
+	given, _ := maglevConfig(opts)
+	if given.MaxSize == 0 {
+		opts = append(opts, WithMaxSize(DefaultMaxSize))
+	}
 	c, err := maglevConfig(opts)
 	if err := f.accept(c, err); err != nil {
 		return nil, err
@@ -170,6 +178,7 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 	if err != nil {
 		return nil, f.refused(err)
 	}
+	m.current.Load().layout.maxSize = given.MaxSize // nobody has it yet
 	if err := restore(&m.core, f, decode); err != nil {
 		return nil, err
 	}
@@ -179,12 +188,14 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 // UnmarshalRing returns the structure that Marshal of a Ring has written. It
 // places the points of the backends and checks that every position has the owner
 // that it had, so that it takes the time and the memory of NewRing for the ring
-// that the data describe: up to MaxRingPoints points.
+// that the data describe. Data of unknown origin cannot ask for more points than
+// WithMaxSize allows, or DefaultMaxSize without it: that is ErrRingTooLarge, before
+// anything is built.
 //
-// The options are in the data. One that is given must be the same: any other, valid or
-// not, is ErrOptionsDiffer. WithHash must be given where the structure had it, with the
-// same function; a nil one is then ErrInvalidOption. Data that Marshal has not written are
-// ErrCorrupt.
+// The other options are in the data. One that is given must be the same: any other,
+// valid or not, is ErrOptionsDiffer. WithHash must be given where the structure had it,
+// with the same function; a nil one is then ErrInvalidOption. Data that Marshal has not
+// written are ErrCorrupt.
 //
 // The values are as decode returns them for the name of the backend and what
 // encode had returned, which is a part of data, and empty where there was no
@@ -201,14 +212,22 @@ func UnmarshalRing[T any](data []byte, decode func(name string, data []byte) (T,
 		return nil, corrupt("%v", err)
 	}
 	opts = append([]RingOption{f.options()}, opts...)
+	given, _ := ringConfig(opts)
+	if given.MaxSize == 0 {
+		opts = append(opts, WithMaxSize(DefaultMaxSize))
+	}
 	c, err := ringConfig(opts)
 	if err := f.accept(c, err); err != nil {
 		return nil, err
 	}
 	r, err := NewRing(f.members, opts...)
+	if errors.Is(err, ErrRingTooLarge) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, f.refused(err)
 	}
+	r.current.Load().layout.maxSize = given.MaxSize // nobody has it yet
 	if err := restore(&r.core, f, decode); err != nil {
 		return nil, err
 	}
@@ -226,6 +245,7 @@ type form[T any] struct {
 	loadFloor   float64
 	slack       *float64
 	layout      string // the name of the caller's
+	unit        uint32
 	fingerprint uint64
 	members     []Backend[T] // without values
 	values      [][]byte
@@ -240,6 +260,7 @@ func (f *form[T]) options() Option {
 			c.Replicas = f.size
 		}
 		c.Seed, c.LoadFactor, c.LoadFloor, c.Slack = f.seed, f.loadFactor, f.loadFloor, f.slack
+		c.UnitWeight = f.unit
 	})
 }
 
@@ -257,6 +278,8 @@ func (f *form[T]) accept(c config, err error) error {
 		return differ("table size", c.TableSize, f.size)
 	case f.kind == kindRing && c.Replicas != f.size:
 		return differ("replicas", c.Replicas, f.size)
+	case f.kind == kindRing && c.UnitWeight != f.unit:
+		return differ("unit weight", c.UnitWeight, f.unit)
 	case c.Seed != f.seed:
 		return differ("seed", c.Seed, f.seed)
 	case c.LoadFactor != f.loadFactor:
@@ -332,7 +355,7 @@ func parse[T any](data []byte, kind byte) (*form[T], error) {
 	if got, want := xxhash.Sum64(body), binary.BigEndian.Uint64(sum); got != want {
 		return nil, corrupt("checksum %#016x, want %#016x", got, want)
 	}
-	f := &form[T]{kind: kind, loadFactor: usualLoadFactor}
+	f := &form[T]{kind: kind, loadFactor: usualLoadFactor, unit: 1}
 	r := reader(body[headSize:])
 	if err := f.read(&r); err != nil {
 		return nil, corrupt("%v at byte %d of %d", err, len(body)-len(r), len(data))
@@ -391,12 +414,14 @@ func (f *form[T]) readOptions(r *reader) error {
 			return err
 		case number <= last:
 			return fmt.Errorf("option %d after %d", number, last)
-		case number == optionSize && value <= math.MaxInt:
+		case number == optionSize && value <= math.MaxInt32: // more is no structure's size
 			f.size = int(value)
 		case number == optionSeed && value != 0:
 			f.seed = value
 		case number == optionHash:
 			f.hashed, f.hash = true, value
+		case number == optionUnitWeight && f.kind == kindRing && value > 1 && value <= math.MaxUint32:
+			f.unit = uint32(value)
 		case number == optionLoadFactor && f.setLoadFactor(math.Float64frombits(value)):
 		case number == optionLoadFloor && f.setLoadFloor(math.Float64frombits(value)):
 		case number == optionSlack && f.setSlack(math.Float64frombits(value)):

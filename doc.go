@@ -176,8 +176,9 @@
 // on. The n placements that have no slot come after those, in the order of their hash
 // keys, wrapping, from number s mod n on. GetHash begins with h as it is given.
 //
-// On a Ring, a placement of weight w with hash key p has the points i from 0 to
-// w*replicas - 1, each at SHA-256(p ++ "#" ++ i in decimal), a big-endian number
+// On a Ring, a placement of weight w with hash key p has n points, where n is
+// (w*replicas + unit div 2) div unit, or 1 if that is 0; the unit weight is 1 if none is
+// given. They are the points i from 0 to n-1, each at SHA-256(p ++ "#" ++ i in decimal), a big-endian number
 // of 256 bits. A key belongs to the first point at or after SHA-256(key), or, past
 // the last one, to the first of all; its order of preference is that in which
 // placements are met from there on. A seed other than 0 is put before each string

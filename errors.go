@@ -51,8 +51,10 @@ var (
 	// than placements: choose a larger table.
 	ErrTooManyBackends = errors.New("chash: more placements than slots")
 
-	// ErrRingTooLarge is returned where a ring would have more than MaxRingPoints
-	// points: choose fewer replicas or smaller weights.
+	// ErrRingTooLarge is returned where a ring would have more points than
+	// MaxRingPoints or WithMaxSize allow. A backend has as many points as replicas for
+	// each unit of its weight: choose fewer replicas, smaller weights, or a larger unit
+	// by WithUnitWeight.
 	ErrRingTooLarge = errors.New("chash: ring is too large")
 
 	// ErrInvalidLayout is returned where the function of a RingLayout or a TableLayout

@@ -206,3 +206,27 @@ func ExampleOptions() {
 	fmt.Println(s.Get("user:42"))
 	// Output: c <nil>
 }
+
+// Weights are thousandths of a processor, and one processor has the usual 160 points.
+func ExampleWithUnitWeight() {
+	ring, err := chash.NewRing([]chash.Backend[string]{
+		{Name: "small", Weight: 500},
+		{Name: "large", Weight: 4000},
+	}, chash.WithUnitWeight(1000))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ring.Stats().Size, "points")
+	// Output: 720 points
+}
+
+// Weights come from elsewhere: no ring of more than 10,000 points is ever built.
+func ExampleWithMaxSize() {
+	ring, err := chash.NewRing(chash.Named("a", "b"), chash.WithMaxSize(10_000))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ring.SetWeight("a", 3_000_000))
+	// Output:
+	// chash: ring is too large: 160 replicas for each 1 of a total weight of 3000001, the limit is 10000 points
+}

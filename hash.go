@@ -3,7 +3,9 @@ package chash
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding"
 	"encoding/binary"
+	"hash"
 	"strconv"
 	"unsafe"
 
@@ -153,12 +155,45 @@ func (d *digester) key(key string) digest {
 
 // point returns the digest of point i of a hash key.
 func (d *digester) point(hashKey string, i int, buf []byte) (digest, []byte) {
-	buf = buf[:0]
-	if d.seed != 0 {
-		buf = binary.BigEndian.AppendUint64(buf, d.seed)
-	}
-	buf = appendLabel(buf, hashKey, i)
+	buf = appendLabel(d.begin(buf), hashKey, i)
 	return sha256.Sum256(buf), buf
+}
+
+// begin returns what stands before each string that is hashed.
+func (d *digester) begin(buf []byte) []byte {
+	if d.seed == 0 {
+		return buf[:0]
+	}
+	return binary.BigEndian.AppendUint64(buf[:0], d.seed)
+}
+
+// longHashKey is the length from which on the points of a hash key share the work of
+// hashing it. Below that, whole sums are faster.
+const longHashKey = 256
+
+// A pointer returns the digests of the points of one long hash key, each in a time
+// that does not depend on its length.
+type pointer struct {
+	sum   hash.Hash
+	state []byte // of sum after the hash key
+	buf   []byte
+}
+
+func (d *digester) pointer(hashKey string) *pointer {
+	p := &pointer{sum: sha256.New()}
+	p.sum.Write(d.begin(nil))
+	p.sum.Write(bytesOf(hashKey))
+	p.state, _ = p.sum.(encoding.BinaryMarshaler).MarshalBinary() // SHA-256 always can
+	return p
+}
+
+// point returns what digester.point does.
+func (p *pointer) point(i int) digest {
+	_ = p.sum.(encoding.BinaryUnmarshaler).UnmarshalBinary(p.state) // which is its own
+	p.buf = appendLabel(p.buf[:0], "", i)
+	p.sum.Write(p.buf)
+	p.buf = p.sum.Sum(p.buf[:0])
+	return digest(p.buf)
 }
 
 // trialKey is a key whose hash tells hash functions and seeds apart, since functions

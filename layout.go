@@ -119,6 +119,9 @@ func (c *config) validateRingLayout() error {
 	if c.Replicas != DefaultReplicas {
 		return invalidOption("layout %q and %d replicas exclude each other", l.Name, c.Replicas)
 	}
+	if c.UnitWeight != 1 {
+		return invalidOption("layout %q and unit weight %d exclude each other", l.Name, c.UnitWeight)
+	}
 	points, err := l.Points(nil)
 	return validateEmpty(l.Name, len(points), err)
 }
@@ -183,7 +186,7 @@ func exported(placements []placement) []Placement {
 func (r *ring) layCustom(placements []placement) (*ring, error) {
 	points, err := r.custom.Points(exported(placements))
 	if err == nil {
-		err = validatePoints(points, len(placements))
+		err = r.validatePoints(points, len(placements))
 	}
 	if err != nil {
 		return nil, inLayout(r.custom.Name, err)
@@ -194,12 +197,14 @@ func (r *ring) layCustom(placements []placement) (*ring, error) {
 	return next, nil
 }
 
-func validatePoints(points []VirtualNode, placements int) error {
+func (r *ring) validatePoints(points []VirtualNode, placements int) error {
+	options := r.config()
+	limit := options.sizeLimit(MaxRingPoints)
 	switch {
 	case len(points) == 0:
 		return fmt.Errorf("%w: no points for %d placements", ErrInvalidLayout, placements)
-	case len(points) > MaxRingPoints:
-		return fmt.Errorf("%w: %d points, the limit is %d", ErrRingTooLarge, len(points), MaxRingPoints)
+	case len(points) > limit:
+		return fmt.Errorf("%w: %d points, the limit is %d", ErrRingTooLarge, len(points), limit)
 	}
 	for i, point := range points {
 		if uint(point.Placement) >= uint(placements) {

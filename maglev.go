@@ -13,7 +13,8 @@ const (
 	// some 650 equal backends within about 1 % of each other.
 	DefaultTableSize = 65537
 
-	// MaxTableSize is the largest number of slots. It is a prime.
+	// MaxTableSize is the largest number of slots. It is a prime. Where an int has 32
+	// bits, an eighth of it is the limit.
 	MaxTableSize = 1<<31 - 1
 )
 
@@ -43,6 +44,7 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 		hash:    newHasher(hashOfKeys(c.Config), c.Seed),
 		slack:   c.Slack,
 		custom:  c.TableLayout,
+		maxSize: c.MaxSize,
 	}
 	if err := m.init(empty, c.bound(), backends); err != nil {
 		return nil, err
@@ -138,6 +140,7 @@ type table struct {
 	strides divisor // by one less
 	hash    hasher
 	custom  *TableLayout
+	maxSize int // see WithMaxSize: of slots, so that it says nothing any more
 
 	// Of a table with slack.
 	slack      *float64
@@ -147,19 +150,19 @@ type table struct {
 
 // empty returns a table of the same options without owners.
 func (t *table) empty() *table {
-	return &table{slots: t.slots, strides: t.strides, hash: t.hash, slack: t.slack, custom: t.custom}
+	return &table{slots: t.slots, strides: t.strides, hash: t.hash, slack: t.slack, custom: t.custom, maxSize: t.maxSize}
 }
 
 func (t *table) config() Config {
 	if t.custom != nil {
-		return Config{TableSize: int(t.slots.n), TableLayout: t.custom}
+		return Config{TableSize: int(t.slots.n), MaxSize: t.maxSize, TableLayout: t.custom}
 	}
 	var slack *float64
 	if t.slack != nil {
 		e := *t.slack // the caller may write to it
 		slack = &e
 	}
-	return Config{TableSize: int(t.slots.n), Slack: slack, Seed: t.hash.seed, Hash: t.hash.fn}
+	return Config{TableSize: int(t.slots.n), MaxSize: t.maxSize, Slack: slack, Seed: t.hash.seed, Hash: t.hash.fn}
 }
 
 func (t *table) array() *owners { return &t.owners }

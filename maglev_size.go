@@ -1,6 +1,9 @@
 package chash
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // slotsPerBackend keep the shares of equal backends within about 1 % of each
 // other.
@@ -51,9 +54,14 @@ func isPrime(n int) bool {
 	return true
 }
 
-func validateTableSize(m int) error {
-	if m > MaxTableSize {
-		return invalidOption("table size %d, the limit is %d", m, MaxTableSize)
+// maxSlots is MaxTableSize, but where an int has 32 bits a table of 4 bytes a slot has
+// to fit the address space.
+const maxSlots = min(MaxTableSize, math.MaxInt>>3)
+
+// validateTableSize checks a table size against the limit, which is at most maxSlots.
+func validateTableSize(m, limit int) error {
+	if m > limit {
+		return invalidOption("table size %d, the limit is %d", m, limit)
 	}
 	if isPrime(m) {
 		return nil

@@ -60,13 +60,42 @@ func WithSlack(e float64) MaglevOption {
 	return maglevOption(func(c *config) { c.Slack = &e })
 }
 
-// WithReplicas sets the number of points that a ring has for each unit of a
-// backend's weight, at least 1, else ErrInvalidOption; the default is
-// DefaultReplicas. The share of a backend strays from the ideal by about
-// 1/sqrt(n) of it.
+// WithReplicas sets the number of points that a ring has for each unit of a backend's
+// weight, from 1 to MaxRingPoints, else ErrInvalidOption; the default is
+// DefaultReplicas. The share of a backend strays from the ideal by about 1/sqrt(n) of
+// it. A point costs up to 16 bytes, and some 100 ns when it comes or goes. So a backend
+// of weight 1,000 takes 2.5 MB and 16 ms: for weights that large, see WithUnitWeight.
 func WithReplicas(n int) RingOption {
 	return ringOption(func(c *config) { c.Replicas = n })
 }
+
+// WithUnitWeight sets the weight that has as many points as WithReplicas says, at least
+// 1, else ErrInvalidOption; the default is 1. For weights in thousandths of a processor,
+// say, 1000 gives a backend of one processor the usual number of points, and 500 gives
+// it twice as many.
+//
+// A placement of weight w has replicas*w/unit points, rounded to the nearest number,
+// halves up, and at least 1. That number depends on its own weight alone, so that a
+// change of one weight moves no keys between the others. Keep replicas*w/unit at 10 and
+// more for the smallest weight: rounding makes shares of fewer points coarse.
+func WithUnitWeight(w uint32) RingOption {
+	return ringOption(func(c *config) { c.UnitWeight = w })
+}
+
+// WithMaxSize bounds what a structure may cost: it refuses to have more than n slots or
+// points, before it allocates any. A table size above n is ErrInvalidOption. A ring
+// refuses backends or weights that would give it more points with ErrRingTooLarge, also
+// in later changes. Without it, or with 0, MaxTableSize and MaxRingPoints are the
+// bounds, and DefaultMaxSize for what UnmarshalMaglev and UnmarshalRing read. A
+// negative n is ErrInvalidOption.
+func WithMaxSize(n int) Option {
+	return option(func(c *config) { c.MaxSize = n })
+}
+
+// DefaultMaxSize is the most slots or points that UnmarshalMaglev and UnmarshalRing read
+// without WithMaxSize: those of 10,000 backends in a table, or of 6,500 backends of one
+// unit of weight on a ring.
+const DefaultMaxSize = 1 << 20
 
 // WithSeed gives keys and backends another, unrelated mapping for each seed, so
 // that tiers which use the same names do not send the same keys to the same
@@ -121,6 +150,8 @@ type Config struct {
 	TableSize  int                     // of a Maglev: see WithTableSize
 	Slack      *float64                // of a Maglev: see WithSlack; nil without it
 	Replicas   int                     // of a Ring: see WithReplicas
+	UnitWeight uint32                  // of a Ring: see WithUnitWeight
+	MaxSize    int                     // 0 without WithMaxSize
 	Seed       uint64                  // see WithSeed
 	Hash       func(key string) uint64 // nil without WithHash
 	LoadFactor float64                 // see WithLoadFactor and SetLoadFactor
@@ -145,6 +176,8 @@ func (from Config) set(c *config) {
 	}
 	override(&c.Slack, from.Slack)
 	override(&c.Replicas, from.Replicas)
+	override(&c.UnitWeight, from.UnitWeight)
+	override(&c.MaxSize, from.MaxSize)
 	override(&c.Seed, from.Seed)
 	override(&c.LoadFactor, from.LoadFactor)
 	override(&c.LoadFloor, from.LoadFloor)
@@ -179,7 +212,7 @@ func maglevConfig(opts []MaglevOption) (config, error) {
 			o.setMaglev(&c)
 		}
 	}
-	c.Replicas, c.RingLayout = 0, nil
+	c.Replicas, c.UnitWeight, c.RingLayout = 0, 0, nil
 	if l := c.TableLayout; l != nil && l.TableSize != 0 && !c.sizeGiven {
 		c.TableSize = l.TableSize
 	}
@@ -193,14 +226,14 @@ func maglevConfig(opts []MaglevOption) (config, error) {
 		e := math.Abs(*c.Slack) // a copy of what may be the caller's, and 0 for -0
 		c.Slack = &e
 	}
-	if err := validateTableSize(c.TableSize); err != nil {
+	if err := validateTableSize(c.TableSize, c.sizeLimit(maxSlots)); err != nil {
 		return c, err
 	}
 	return c, c.validateTableLayout()
 }
 
 func ringConfig(opts []RingOption) (config, error) {
-	c := config{Config: Config{Replicas: DefaultReplicas, LoadFactor: DefaultLoadFactor}}
+	c := config{Config: Config{Replicas: DefaultReplicas, UnitWeight: 1, LoadFactor: DefaultLoadFactor}}
 	for _, o := range opts {
 		if o != nil {
 			o.setRing(&c)
@@ -210,6 +243,9 @@ func ringConfig(opts []RingOption) (config, error) {
 	if err := c.validate(); err != nil {
 		return c, err
 	}
+	if c.UnitWeight == 0 {
+		return c, invalidOption("unit weight 0, the least is 1")
+	}
 	if c.RingLayout != nil {
 		err := c.validateRingLayout()
 		if c.Replicas == DefaultReplicas { // not given
@@ -217,8 +253,8 @@ func ringConfig(opts []RingOption) (config, error) {
 		}
 		return c, err
 	}
-	if c.Replicas < 1 {
-		return c, invalidOption("%d replicas, the least is 1", c.Replicas)
+	if c.Replicas < 1 || c.Replicas > MaxRingPoints {
+		return c, invalidOption("%d replicas, want 1 to %d", c.Replicas, MaxRingPoints)
 	}
 	return c, nil
 }
@@ -231,8 +267,19 @@ func (c *config) validate() error {
 	if c.hashGiven && c.Seed != 0 {
 		return invalidOption("seed %d and a hash function exclude each other", c.Seed)
 	}
+	if c.MaxSize < 0 {
+		return invalidOption("maximum size %d, the least is 0", c.MaxSize)
+	}
 	b := c.bound()
 	return b.validate()
+}
+
+// sizeLimit returns the most slots or points, of which own is the structure's own limit.
+func (c *Config) sizeLimit(own int) int {
+	if c.MaxSize == 0 {
+		return own
+	}
+	return min(c.MaxSize, own)
 }
 
 func invalidOption(format string, args ...any) error {

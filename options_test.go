@@ -1,6 +1,14 @@
 package chash_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -34,7 +42,7 @@ func TestConfig(t *testing.T) {
 		if defaults.TableSize > 0 {
 			require.Equal(t, chash.Config{TableSize: 65537, LoadFactor: 1.25}, defaults)
 		} else {
-			require.Equal(t, chash.Config{Replicas: 160, LoadFactor: 1.25}, defaults)
+			require.Equal(t, chash.Config{Replicas: 160, UnitWeight: 1, LoadFactor: 1.25}, defaults)
 		}
 
 		seeded := make(t, chash.Named("a", "b"), chash.WithSeed(7), chash.WithLoadFactor(2), chash.WithLoadFloor(4)).(configured)
@@ -70,7 +78,7 @@ func TestConfig_AsAnOption(t *testing.T) {
 	} {
 		m, err := chash.NewMaglev(backends, chash.Options(opts...), chash.WithTableSize(251))
 		require.NoError(t, err)
-		r, err := chash.NewRing(backends, chash.Options(opts...), chash.WithReplicas(3))
+		r, err := chash.NewRing(backends, chash.Options(opts...), chash.WithReplicas(3), chash.WithUnitWeight(2), chash.WithMaxSize(100_000))
 		require.NoError(t, err)
 
 		alike, err := chash.NewMaglev(backends, m.Config())
@@ -86,12 +94,12 @@ func TestConfig_AsAnOption(t *testing.T) {
 		other, err := chash.NewRing(backends, m.Config())
 		require.NoError(t, err)
 		want := m.Config()
-		want.TableSize, want.Replicas = 0, chash.DefaultReplicas
+		want.TableSize, want.Replicas, want.UnitWeight = 0, chash.DefaultReplicas, 1
 		checkConfig(t, want, other.Config())
 		third, err := chash.NewMaglev(backends, r.Config())
 		require.NoError(t, err)
 		want = r.Config()
-		want.Replicas, want.TableSize = 0, chash.DefaultTableSize
+		want.Replicas, want.UnitWeight, want.TableSize = 0, 0, chash.DefaultTableSize
 		checkConfig(t, want, third.Config())
 
 		// What is given after it counts, and its zero values say nothing.
@@ -102,7 +110,7 @@ func TestConfig_AsAnOption(t *testing.T) {
 
 	_, err := chash.NewMaglev(backends, chash.Config{TableSize: 4})
 	require.ErrorIs(t, err, chash.ErrTableSizeNotPrime)
-	for _, c := range []chash.Config{{Replicas: -1}, {LoadFactor: 1}, {LoadFloor: -1}, {Seed: 1, Hash: upsideDown}} {
+	for _, c := range []chash.Config{{Replicas: -1}, {MaxSize: -1}, {LoadFactor: 1}, {LoadFloor: -1}, {Seed: 1, Hash: upsideDown}} {
 		_, err = chash.NewRing(backends, c)
 		require.ErrorIs(t, err, chash.ErrInvalidOption, "%+v", c)
 	}
@@ -120,4 +128,162 @@ func TestOptions_Joined(t *testing.T) {
 		require.Equal(t, seven, config(chash.Options(chash.WithSeed(6), chash.Options(chash.WithSeed(7))), chash.WithLoadFactor(2)))
 		require.Equal(t, seven, config(chash.Options(chash.WithSeed(6), chash.WithLoadFactor(2)), chash.WithSeed(7)))
 	})
+}
+
+// countsOf is how many points each backend has, by name.
+func countsOf(r *chash.Ring[string]) map[string]int {
+	backends := r.Backends()
+	counts := map[string]int{}
+	for _, point := range r.AppendPoints(nil) {
+		counts[backends[point.Backend].Name]++
+	}
+	return counts
+}
+
+// An independent program made the vectors.
+func TestUnitWeight_Golden(t *testing.T) {
+	data, err := os.ReadFile("testdata/unit_weights.json")
+	require.NoError(t, err)
+	var vectors []struct {
+		Replicas   int
+		UnitWeight uint32 `json:"unit_weight"`
+		Seed       uint64
+		Backends   []chash.Backend[string]
+		Counts     map[string]int
+		Points     []struct{ Position, Name string }
+		SHA256     string
+	}
+	require.NoError(t, json.Unmarshal(data, &vectors))
+	require.Len(t, vectors, 5)
+	for _, v := range vectors {
+		r, err := chash.NewRing(v.Backends, chash.WithReplicas(v.Replicas), chash.WithUnitWeight(v.UnitWeight), chash.WithSeed(v.Seed))
+		require.NoError(t, err)
+		require.Equal(t, v.Counts, countsOf(r))
+		backends := r.Backends()
+		var lines []string
+		for i, p := range r.AppendPoints(nil) {
+			line := fmt.Sprintf("%016x %s", p.Position, backends[p.Backend].Name)
+			if v.Points != nil {
+				require.Equal(t, v.Points[i].Position+" "+v.Points[i].Name, line)
+			}
+			lines = append(lines, line)
+		}
+		sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+		require.Equal(t, v.SHA256, hex.EncodeToString(sum[:]))
+	}
+}
+
+// Points follow from a placement's own weight, and a unit of 1 is the ring without one.
+func TestUnitWeight_Points(t *testing.T) {
+	rounds(t, 60, func(t *testing.T, rng *rand.Rand) {
+		unit := 1 + rng.Uint32N(300)
+		if rng.IntN(4) == 0 {
+			unit = 1 + rng.Uint32()
+		}
+		replicas := 1 + rng.IntN(40)
+		opts := []chash.RingOption{chash.WithReplicas(replicas), chash.WithUnitWeight(unit)}
+		backends := numbered("b", 1+rng.IntN(8))
+		want := map[string]int{}
+		var alone []chash.Backend[string] // with weights that are the points, of a ring without units
+		for i := range backends {
+			b := &backends[i]
+			b.Weight = 1 + uint32(rng.Uint64N(min(math.MaxUint32, 50*uint64(unit)/uint64(replicas)+2)))
+			want[b.Name] = max(1, int(math.Round(float64(replicas)*float64(b.Weight)/float64(unit)))) // exact: below 2^53
+			alone = append(alone, chash.Backend[string]{Name: b.Name, Weight: uint32(want[b.Name]), Value: b.Value})
+		}
+		r, err := chash.NewRing(backends, opts...)
+		require.NoError(t, err)
+		require.Equal(t, want, countsOf(r))
+		plain, err := chash.NewRing(alone, chash.WithReplicas(1))
+		require.NoError(t, err)
+		require.Equal(t, plain.AppendPoints(nil), r.AppendPoints(nil))
+		require.Equal(t, plain.Fingerprint(), r.Fingerprint())
+
+		// Rings of different units can be compared, and one that reached its state by
+		// changes is that made at once.
+		d, err := plain.Diff(r)
+		require.NoError(t, err)
+		require.Zero(t, d.Moved)
+		grown, err := chash.NewRing[string](nil, opts...)
+		require.NoError(t, err)
+		for _, i := range rng.Perm(len(backends)) {
+			require.NoError(t, grown.Add(backends[i]))
+		}
+		changed := backends[rng.IntN(len(backends))]
+		require.NoError(t, grown.SetWeight(changed.Name, changed.Weight%7+1))
+		require.NoError(t, grown.SetWeight(changed.Name, changed.Weight))
+		require.Equal(t, r.AppendPoints(nil), grown.AppendPoints(nil))
+		require.Equal(t, unit, grown.Clone().Config().UnitWeight)
+		data, err := grown.Marshal(encodeString)
+		require.NoError(t, err)
+		back, err := chash.UnmarshalRing(data, decodeString)
+		require.NoError(t, err)
+		require.Equal(t, unit, back.Config().UnitWeight)
+		require.Equal(t, r.AppendPoints(nil), back.AppendPoints(nil))
+	})
+	_, err := chash.NewRing(chash.Named("a"), chash.WithUnitWeight(0))
+	checkError(t, "NewRing", err, chash.ErrInvalidOption, "unit weight 0")
+}
+
+// Weights of a hundred millicores and more are as cheap as weights of a few.
+func TestUnitWeight_MakesHeavyBackendsCheap(t *testing.T) {
+	backends := numbered("pod-", 100)
+	for i := range backends {
+		backends[i].Weight = 1000
+	}
+	r, err := chash.NewRing(backends, chash.WithUnitWeight(1000))
+	require.NoError(t, err)
+	require.Len(t, r.AppendPoints(nil), 100*160)
+	small, err := chash.NewRing(numbered("pod-", 100))
+	require.NoError(t, err)
+	require.Equal(t, small.Fingerprint(), r.Fingerprint())
+
+	// Many of one unit and more are refused without it, and the error names the way out.
+	_, err = chash.NewRing(numbered("b", 3), chash.WithMaxSize(479))
+	checkError(t, "NewRing", err, chash.ErrRingTooLarge, "160 replicas for each 1 of a total weight of 3", "limit is 479")
+}
+
+func TestWithMaxSize(t *testing.T) {
+	for _, max := range []int{479, 480, 481} {
+		r, err := chash.NewRing(numbered("b", 2), chash.WithMaxSize(max))
+		require.NoError(t, err)
+		require.Equal(t, max, r.Config().MaxSize)
+		for name, s := range map[string]interface {
+			Add(...chash.Backend[string]) error
+			SetWeight(string, uint32) error
+			Len() int
+		}{"original": r.Clone(), "clone": r} {
+			for _, err := range []error{s.SetWeight("b0", 2), s.SetWeight("b0", 1), s.Add(chash.Named("c")...)} {
+				if max < 480 && err != nil {
+					checkError(t, name, err, chash.ErrRingTooLarge, "limit is 479 points")
+				} else {
+					require.NoError(t, err)
+				}
+			}
+			if max < 480 {
+				require.Equal(t, 2, s.Len())
+			} else {
+				require.Equal(t, 3, s.Len())
+			}
+		}
+	}
+	for _, size := range []int{251, 257} {
+		m, err := chash.NewMaglev(chash.Named("a"), chash.WithTableSize(size), chash.WithMaxSize(251))
+		if size > 251 {
+			checkError(t, "NewMaglev", err, chash.ErrInvalidOption, "table size 257, the limit is 251")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, 251, m.Config().MaxSize)
+		require.NoError(t, m.Add(chash.Named("b")...))
+		require.Equal(t, 251, m.Config().MaxSize)
+	}
+	onBoth(t, func(t *testing.T, make maker) {
+		require.Zero(t, make(t, nil, chash.WithMaxSize(0)).(configured).Config().MaxSize)
+		require.Equal(t, math.MaxInt, make(t, nil, chash.WithMaxSize(math.MaxInt)).(configured).Config().MaxSize)
+	})
+	for _, kind := range structures {
+		_, err := kind.make(nil, chash.WithMaxSize(-1))
+		checkError(t, kind.name, err, chash.ErrInvalidOption, "maximum size -1")
+	}
 }

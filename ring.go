@@ -41,10 +41,12 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 	}
 	r := new(Ring[T])
 	options := &ring{
-		replicas: uint64(c.Replicas),
-		hash:     newHasher(hashOfKeys(c.Config), 0),
-		custom:   c.RingLayout,
-		digests:  digester{seed: c.Seed, mask: ^c.blind},
+		replicas:   uint64(c.Replicas),
+		unitWeight: uint64(c.UnitWeight),
+		maxSize:    c.MaxSize,
+		hash:       newHasher(hashOfKeys(c.Config), 0),
+		custom:     c.RingLayout,
+		digests:    digester{seed: c.Seed, mask: ^c.blind},
 	}
 	if err := r.init(options.empty(1), c.bound(), backends); err != nil {
 		return nil, err
@@ -155,9 +157,9 @@ func (r *ring) wrap(point uint32) uint32 {
 
 func (r *ring) config() Config {
 	if r.custom != nil {
-		return Config{RingLayout: r.custom}
+		return Config{MaxSize: r.maxSize, RingLayout: r.custom}
 	}
-	return Config{Replicas: int(r.replicas), Seed: r.digests.seed, Hash: r.hash.fn}
+	return Config{Replicas: int(r.replicas), UnitWeight: uint32(r.unitWeight), MaxSize: r.maxSize, Seed: r.digests.seed, Hash: r.hash.fn}
 }
 
 func (r *ring) array() *owners { return &r.owners }
@@ -258,6 +260,8 @@ type ring struct {
 	bits       uint     // of a bucket number, 1 to 26
 	placements []placement
 	replicas   uint64
+	unitWeight uint64   // of weight, that has so many points
+	maxSize    int      // see WithMaxSize
 	hash       hasher   // if it has a function, of 64-bit positions
 	digests    digester // else
 	custom     *RingLayout

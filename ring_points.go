@@ -32,7 +32,7 @@ func (r *ring) lay(placements []placement) (*ring, error) {
 	next.n = uint32(n)
 	next.counts = make([]uint32, len(placements))
 	for p := range placements {
-		next.counts[p] = uint32(r.replicas * uint64(placements[p].weight))
+		next.counts[p] = uint32(r.pointsOf(placements[p].weight))
 	}
 	if !next.update(r) {
 		next.update(r.empty(1))
@@ -93,12 +93,14 @@ func bucketBits(points, owners int) uint {
 // empty returns a ring of the same options without points.
 func (r *ring) empty(bits uint) *ring {
 	empty := &ring{
-		bits:     bits,
-		index:    make([]uint32, 1<<bits),
-		replicas: r.replicas,
-		hash:     r.hash,
-		digests:  r.digests,
-		custom:   r.custom,
+		bits:       bits,
+		index:      make([]uint32, 1<<bits),
+		replicas:   r.replicas,
+		unitWeight: r.unitWeight,
+		maxSize:    r.maxSize,
+		hash:       r.hash,
+		digests:    r.digests,
+		custom:     r.custom,
 	}
 	empty.mask = 1<<bits - 1
 	empty.packed = padding[:]
@@ -110,15 +112,23 @@ var padding = [window]uint64{^uint64(0), ^uint64(0), ^uint64(0)}
 
 // countPoints returns how many points the placements have.
 func (r *ring) countPoints(placements []placement) (int, error) {
-	var weight uint64 // cannot overflow: there are fewer than 2^32 placements
+	var points, weight uint64 // cannot overflow: there are fewer than 2^32 placements
 	for i := range placements {
+		points += min(r.pointsOf(placements[i].weight), MaxRingPoints+1)
 		weight += uint64(placements[i].weight)
 	}
-	if high, n := bits.Mul64(weight, r.replicas); high == 0 && n <= MaxRingPoints {
-		return int(n), nil
+	options := r.config()
+	if limit := options.sizeLimit(MaxRingPoints); points > uint64(limit) {
+		return 0, fmt.Errorf("%w: %d replicas for each %d of a total weight of %d, the limit is %d points",
+			ErrRingTooLarge, r.replicas, r.unitWeight, weight, limit)
 	}
-	return 0, fmt.Errorf("%w: %d replicas for a total weight of %d, the limit is %d points",
-		ErrRingTooLarge, r.replicas, weight, MaxRingPoints)
+	return int(points), nil
+}
+
+// pointsOf returns how many points a placement of a weight has. Nothing overflows:
+// replicas are at most MaxRingPoints.
+func (r *ring) pointsOf(weight uint32) uint64 {
+	return max(1, (r.replicas*uint64(weight)+r.unitWeight/2)/r.unitWeight)
 }
 
 // compare returns how r differs from a ring of other placements: by owner of r
@@ -132,12 +142,12 @@ func (r *ring) compare(placements []placement) (owners []uint32, added, dropped 
 		var hashKey string
 		p, q := old, next
 		if q == len(placements) || p < len(r.placements) && r.placements[p].hashKey <= placements[q].hashKey {
-			hashKey, before = r.placements[p].hashKey, r.replicas*uint64(r.placements[p].weight)
+			hashKey, before = r.placements[p].hashKey, r.pointsOf(r.placements[p].weight)
 			owners[p] = none
 			old++
 		}
 		if old == p || q < len(placements) && placements[q].hashKey == hashKey {
-			hashKey, after = placements[q].hashKey, r.replicas*uint64(placements[q].weight)
+			hashKey, after = placements[q].hashKey, r.pointsOf(placements[q].weight)
 			next++
 		}
 		if before > 0 && after > 0 {
@@ -284,8 +294,14 @@ func (r *ring) hashSpans(spans []span, positions []uint64) {
 	var sum digest
 	n := 0
 	for _, s := range spans {
+		var long *pointer
+		if r.hash.fn == nil && len(s.hashKey) >= longHashKey {
+			long = r.digests.pointer(s.hashKey)
+		}
 		for i := s.from; i < s.to; i++ {
-			if r.hash.fn != nil {
+			if long != nil {
+				positions[n] = r.digests.position(long.point(int(i)))
+			} else if r.hash.fn != nil {
 				positions[n], buf = r.hash.point(s.hashKey, int(i), buf)
 			} else {
 				sum, buf = r.digests.point(s.hashKey, int(i), buf)

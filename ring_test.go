@@ -325,7 +325,7 @@ func TestRing_Ties(t *testing.T) {
 }
 
 func TestNewRing_BadReplicas(t *testing.T) {
-	for _, replicas := range []int{0, -1, -160, math.MinInt} {
+	for _, replicas := range []int{0, -1, -160, math.MinInt, chash.MaxRingPoints + 1, math.MaxInt32, math.MaxInt} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
 			for _, backends := range [][]chash.Backend[string]{nil, chash.Named("a")} {
 				s, err := newRing(backends, chash.WithReplicas(replicas))
@@ -367,10 +367,10 @@ func TestRing_Replicas(t *testing.T) {
 			checkSameOwners(t, must(newRing(weighing(weight), chash.WithReplicas(replicas))), want)
 		}
 	})
-	t.Run("as many as an int holds, and no backends", func(t *testing.T) {
+	t.Run("as many as there may be, and no backends", func(t *testing.T) {
 		var s structure
 		var err error
-		used := allocated(func() { s, err = newRing[string](nil, chash.WithReplicas(math.MaxInt)) })
+		used := allocated(func() { s, err = newRing[string](nil, chash.WithReplicas(chash.MaxRingPoints)) })
 		require.NoError(t, err)
 		if used > 1<<20 {
 			t.Errorf("bytes allocated for an empty ring = %d, want under a MiB", used)
@@ -396,23 +396,19 @@ func TestRing_TooLarge(t *testing.T) {
 		replicas int64
 	}{
 		{"one point too many by weight", weights(5), 13421773},
-		{"one point too many by replicas", weights(1), 1<<26 + 1},
+		{"two points too many by replicas", weights(2), 1<<25 + 1},
 		{"one backend too many", weights(1<<25, 1<<25, 1), 1},
 		{"two halves and a bit", weights(1, 1), 1<<25 + 1},
 		{"default replicas", weights(419431), 160},
 		{"largest weight", weights(math.MaxUint32), 1},
 		{"largest weights", weights(math.MaxUint32, math.MaxUint32), 160},
-		{"largest replicas of 32 bits", weights(1), math.MaxInt32},
 		{"2^32 points", weights(1 << 16), 1 << 16},
 		{"2^32 points in two", weights(1<<15, 1<<15), 1 << 16},
-		{"2^63 points", weights(1 << 31), 1 << 32},
-		{"2^64 points", weights(1 << 31), 1 << 33},
-		{"2^64 points in four", weights(1<<30, 1<<30, 1<<30, 1<<30), 1 << 32},
-		{"2^64 points and one", weights(1<<31, 1<<31, 1), 1 << 32},
-		{"largest replicas", weights(1), math.MaxInt64},
-		{"largest replicas twice", weights(1, 1), math.MaxInt64},
-		{"largest replicas, thrice", weights(3), math.MaxInt64},
-		{"largest of all", weights(slices.Repeat([]uint32{math.MaxUint32}, 100)...), math.MaxInt64},
+		{"2^57 points", weights(1 << 31), 1 << 26},
+		{"2^64 points", weights(slices.Repeat([]uint32{1 << 31}, 1<<7)...), 1 << 26},
+		{"2^64 points and one unit", weights(append(slices.Repeat([]uint32{1 << 31}, 1<<7), 1)...), 1 << 26},
+		{"largest replicas twice", weights(1, 1), 1 << 26},
+		{"largest of all", weights(slices.Repeat([]uint32{math.MaxUint32}, 100)...), 1 << 26},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
