@@ -51,8 +51,9 @@
 //	             about M log M steps for M       go, and merges them with the
 //	             slots                           rest
 //
-//	keys moved   those that must, and up to      those that must, and no other
-//	             about 1 % of the others
+//	keys moved   those that must, and as a       those that must, and no other
+//	             rule up to 1 % of all
+//	             others; see below
 //
 // There is a way between. [WithSlack] fills a table so that a backend may have a
 // little more than its fair share, and fewer keys move. Relative to the fewest
@@ -68,7 +69,10 @@
 //
 // Take a Maglev for balancing load: many lookups, and each backend as busy as its
 // weight says. Of ten backends, a removal moves the 10 % of the keys that it must
-// and some 0.3 % more; of 1,000, the 0.1 % that it must and some 0.6 % more. Give
+// and on average 0.3 % more; of 1,000, the 0.1 % that it must and on average 0.6 % more.
+// There is no bound for every set of names, which is in the nature of Maglev: of 16,000
+// random sets of three or ten backends, 8 moved more than 1.2 % beyond those that must,
+// and the worst 8 %. Sets are known of which half of the others move. Give
 // the table at least 100 slots for each backend. With more slots the load is more
 // even and fewer keys move, but less of the table fits into a processor's cache.
 //
@@ -174,7 +178,9 @@
 // stride is mix(h) mod (M-1) + 1, and h + i*stride is not reduced to 64 bits; then all
 // slots, one by one and wrapping, from slot s = (h * 0x9E3779B97F4A7C15 mod 2^64) mod M
 // on. The n placements that have no slot come after those, in the order of their hash
-// keys, wrapping, from number s mod n on. GetHash begins with h as it is given.
+// keys, wrapping, from number s mod n on. GetHash begins with h as it is given. Next is
+// not a part of the mapping: with equal weights it begins with the placement of the
+// smallest hash key, in byte order, and goes on in that order.
 //
 // On a Ring, a placement of weight w with hash key p has n points, where n is
 // (w*replicas + unit div 2) div unit, or 1 if that is 0; the unit weight is 1 if none is

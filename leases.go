@@ -151,7 +151,7 @@ func (c *core[T, L]) AcquireHash(hash uint64, opts ...LeaseOption) (Lease[T], er
 
 // AcquireNext is Acquire for a request that has no key: it begins with the backend
 // whose turn it is, as Next does and in turns with it, and goes on in the order of
-// hash keys. So such requests are spread evenly until the bounds are met, and they
+// hash keys. So such requests are spread by weight until the bounds are met, and they
 // count towards the loads that those with a key find. It costs what Next and the
 // counters of Acquire cost, and for each backend met without room one more look, of
 // which there may be as many as backends.

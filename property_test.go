@@ -854,24 +854,26 @@ func TestProperty_RingDisruption(t *testing.T) {
 	}
 }
 
-// TestProperty_MaglevDisruption: the removal of a backend moves its keys, and
-// few others; adding it again restores the table.
+// TestProperty_MaglevDisruption: the removal of a backend moves its keys and, as a
+// rule, few others; adding it again restores the table.
 //
-// A bound for the others. Left alone, the backends would go through their
-// preferences as before, only with fewer claims taken away from them by others,
-// and each slot would go to whoever prefers it most: no other slot would move.
-// But a backend meets the slots of the removed one as they fall in its own
-// preferences, about M/n^2 of them until the table of n backends is full, give
-// or take the square root of that: sqrt(M)/n. By so many preferences it gets
-// ahead of others or falls behind. The two that prefer a slot most lie M/n
-// preferences apart on average, so a slot changes hands with a chance of the
-// order of sqrt(M)/n / (M/n) = 1/sqrt(M), whatever n is: that is some sqrt(M)
-// slots. Measured over n from 3 to 1,000, M from 1,021 to 65,537 and ten sets
-// of names each, equal weights and weights up to 7, it is at most 2.7 times
-// sqrt(M), and for 10 <= n <= M/10 at least 0.25 times; with two backends
-// there is nobody else to move to. The seeds are fixed, so the margins are not
-// for chance but for the roughness of the argument.
+// Why few. Left alone, the backends would go through their preferences as before, only
+// with fewer claims taken away from them by others, and each slot would go to whoever
+// prefers it most: no other slot would move. But a backend meets the slots of the
+// removed one as they fall in its own preferences, about M/n^2 of them until the table
+// of n backends is full, give or take the square root of that: sqrt(M)/n. By so many
+// preferences it gets ahead of others or falls behind. The two that prefer a slot most
+// lie M/n preferences apart on average, so a slot changes hands with a chance of the
+// order of sqrt(M)/n / (M/n) = 1/sqrt(M): that is some sqrt(M) slots.
+//
+// Why not always. Two backends with one skip, or with skips of a simple ratio, meet
+// each other's slots one after the other, and what gets one ahead of the other then
+// moves whole stretches of slots. So there is no bound for every set: of 8,000 random
+// sets of three in a table of 65,537 slots, five moved more than 3*sqrt(M), which is
+// 1.2 % of the table, and the worst moved 2.8 %; of 8,000 of ten, three, and 8.0 %. What
+// holds is the median, and that the exceptions are rare.
 func TestProperty_MaglevDisruption(t *testing.T) {
+	var all, many []float64 // slots moved beyond those that must, by sqrt(M); many: of ten backends and more
 	rounds(t, 40, func(t *testing.T, rng *rand.Rand) {
 		m := []int{1021, 8191, 65537}[rng.IntN(3)]
 		n := []int{2, 3, 5, 10, 30, 100}[rng.IntN(6)]
@@ -897,17 +899,22 @@ func TestProperty_MaglevDisruption(t *testing.T) {
 				extra++
 			}
 		}
-		root := math.Sqrt(float64(m))
-		require.LessOrEqual(t, extra, 3*root, "slots moved between other backends, n=%d, M=%d", n, m)
-		if n >= 10 {
-			require.GreaterOrEqual(t, extra, root/5, "slots moved between other backends, n=%d, M=%d", n, m)
-		}
 		if n == 2 {
-			require.Zero(t, extra)
+			require.Zero(t, extra, "there is nobody else to move to")
+		} else {
+			all = append(all, extra/math.Sqrt(float64(m)))
+		}
+		if n >= 10 {
+			many = append(many, extra/math.Sqrt(float64(m)))
 		}
 		require.NoError(t, s.Add(lost))
 		sameAnswers(t, before, slotOwners(t, s, m))
 	})
+	slices.Sort(all)
+	slices.Sort(many)
+	require.Less(t, all[len(all)/2], 1.5, "median of the slots moved between other backends, by sqrt(M)")
+	require.Greater(t, many[len(many)/2], 0.4, "median for ten backends and more")
+	require.LessOrEqual(t, all[len(all)*95/100], 3.0, "nineteen in twenty")
 }
 
 // TestProperty_GetN: the first n are a prefix of the first n+1, distinct, begin
