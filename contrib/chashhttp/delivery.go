@@ -29,7 +29,7 @@ func (d *delivery) run() (*http.Response, error) {
 			a.release()
 			continue
 		}
-		d.account(a, o)
+		d.account(a, &at, o)
 		if !o.again || sent == d.t.maxAttempts || !d.advance(&at) {
 			d.body.settle()
 			return d.result(a, &at, o)
@@ -43,8 +43,10 @@ func (d *delivery) run() (*http.Response, error) {
 // account takes in what an outcome says of the health of its backend. Where the request
 // was sent, it says so once: a request that no backend survives would else be counted
 // against each that it meets.
-func (d *delivery) account(a *attempt, o outcome) {
+func (d *delivery) account(a *attempt, at *hop, o outcome) {
 	switch {
+	case o.err == nil && at.marked:
+		d.t.health.revive(a.backend)
 	case o.err == nil:
 		d.t.health.passed(a.backend)
 	case o.failed && o.unsent:

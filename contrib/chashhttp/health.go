@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type health struct {
 	checks  map[place]*check // with all, of every backend
 	probing bool             // there is a goroutine that probes
 	closed  bool
+	allNext time.Time // when all backends are probed, with all
 	denied  time.Time // no failure of a request marks a backend before that
 }
 
@@ -39,7 +41,7 @@ type health struct {
 type mark struct {
 	server address // where it failed
 	since  time.Time
-	until  time.Time // it is left alone
+	until  time.Time // it is not probed
 	passed int       // probes in a row
 	busy   bool      // it is being probed
 }
@@ -230,6 +232,17 @@ func (h *health) last(accept func(*url.URL) bool) (*url.URL, bool) {
 	return found, found != nil
 }
 
+// revive brings a marked backend back that has answered a request, which was sent to it
+// since there was no other: that says as much as a probe.
+func (h *health) revive(backend *url.URL) {
+	if h.prober == nil {
+		return
+	}
+	for _, c := range h.release(addressOf(backend)) {
+		h.report(c)
+	}
+}
+
 func (h *health) report(c Change) {
 	if h.onChange != nil {
 		h.onChange(c)
@@ -251,11 +264,14 @@ func (h *health) close() {
 	}
 }
 
-// release gives the marked backends back.
-func (h *health) release() (changes []Change) {
+// release gives the marked backends back, those at some servers or all.
+func (h *health) release(servers ...address) (changes []Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for at := range h.marked {
+	for at, m := range h.marked {
+		if len(servers) > 0 && !slices.Contains(servers, m.server) {
+			continue
+		}
 		b, _ := h.tables.backend(at)
 		if h.restore(at) {
 			changes = append(changes, Change{Name: at.name, URL: b.Value, State: chash.Healthy})

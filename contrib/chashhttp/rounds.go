@@ -27,10 +27,12 @@ func (h *health) wake() {
 	go h.probe()
 }
 
-// probe probes backends at each interval, until there is none to probe or close.
+// probe probes backends when they are due, until there is none to probe or close. It
+// looks more often than each interval, so that the time that a backend is left alone need
+// not be a multiple of that.
 func (h *health) probe() {
 	defer h.rounds.Done()
-	ticker := time.NewTicker(h.prober.interval)
+	ticker := time.NewTicker(max(h.prober.interval/10, 1))
 	defer ticker.Stop()
 	slots := make(chan struct{}, probesAtOnce)
 	if h.all {
@@ -81,13 +83,14 @@ func (h *health) due() (places []place) {
 	now := time.Now()
 	for at, m := range h.marked {
 		if _, waits := h.look(at); waits && !m.busy && !now.Before(m.until) {
-			m.busy = true
+			m.busy, m.until = true, now.Add(h.prober.interval)
 			places = append(places, at)
 		}
 	}
-	if !h.all {
+	if !h.all || now.Before(h.allNext) {
 		return places
 	}
+	h.allNext = now.Add(h.prober.interval)
 	there := make(map[place]*check, len(h.checks))
 	for _, m := range h.tables.members() {
 		c := h.checks[m.place]

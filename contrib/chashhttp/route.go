@@ -31,6 +31,7 @@ type hop struct {
 	backend *url.URL
 	visited *record                // that the request leaves, nil if the backend is not returning
 	lease   *chash.Lease[*url.URL] // of the backend, nil if loads are not bounded
+	marked  bool                   // it is asked although the Transport has marked it
 }
 
 // leave ends the visit to a backend that is returning.
@@ -90,7 +91,7 @@ func (r *route) find() (hop, error) {
 		}
 	}
 	if u, found := r.health.last(r.unmet); found {
-		return hop{backend: u}, nil
+		return hop{backend: u, marked: true}, nil
 	}
 	if u, found := r.open(); found {
 		return hop{backend: u}, nil
