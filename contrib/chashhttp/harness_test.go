@@ -38,6 +38,8 @@ type server struct {
 	conns    atomic.Int64 // open connections
 	last     atomic.Pointer[http.Request]
 	hook     atomic.Pointer[http.HandlerFunc] // answers in its place
+	arrived  func(*http.Request)              // is called with each request, if not nil
+	held     atomic.Pointer[chan struct{}]    // requests wait for its end, if there is one
 	http     *http.Server
 	listener net.Listener
 	release  func() // gives the port of a killed server back
@@ -93,6 +95,15 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	} else {
 		s.last.Store(r)
 	}
+	if s.arrived != nil {
+		s.arrived(r)
+	}
+	if held := s.held.Load(); held != nil {
+		select {
+		case <-*held:
+		case <-r.Context().Done():
+		}
+	}
 	if s.down.Load() {
 		panic(http.ErrAbortHandler)
 	}
@@ -109,6 +120,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) answer(hook http.HandlerFunc) { s.hook.Store(&hook) }
+
+// hang has the requests wait for release.
+func (s *server) hang(release chan struct{}) { s.held.Store(&release) }
 
 // kill closes the listener and all connections: from now on they are refused. The
 // http.Server knows the listener only once its goroutine runs.
