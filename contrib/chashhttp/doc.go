@@ -85,7 +85,7 @@
 //
 // Where no healthy backend is left for a request, Options.Backup has others. Where those
 // have failed too, the backends are tried that the Transport itself has marked, the one
-// first that has been marked for the longest: it may be back.
+// first that has been marked for the longest: it may be back. If it answers, it is.
 //
 // # Health
 //

@@ -100,7 +100,7 @@ func ExampleWithKey() {
 	handler := &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.Out = pr.Out.WithContext(chashhttp.WithKey(pr.Out.Context(), key(pr.In)))
+			chashhttp.SetKey(pr, key)
 			pr.Out.Host = "" // the backend's own
 			pr.SetXForwarded()
 		},
