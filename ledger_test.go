@@ -431,7 +431,7 @@ func TestCounted_WhileAChangeWaits(t *testing.T) {
 			s := made.(bounded)
 			lease := acquire(t, s, "key")
 			set := make(chan error)
-			go func() { set <- s.Set(chash.Named("late")) }()
+			go func() { set <- s.Set(chash.Named("late", "later")) }() // of one alone nothing need be hashed
 			<-reached
 			checkCounted(t, s, 1)
 			second := acquire(t, s, "key")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"strings"
 
 	"github.com/chash-go/chash"
 )
@@ -29,8 +30,10 @@ func tradeoffs(slots int) []kind {
 // slackReport prints a column for each of the tradeoffs, as rows of a Markdown table.
 func slackReport(out io.Writer, p plan) error {
 	for _, of := range []struct{ backends, slots int }{{10, 65537}, {100, 65537}, {100, 131071}, {1000, 65537}, {1000, 655373}} {
-		moved := fmt.Sprintf("| %d, %d | moved |", of.backends, of.slots)
-		shares := "| | shares |"
+		var moved strings.Builder
+		fmt.Fprintf(&moved, "| %d, %d | moved |", of.backends, of.slots)
+		var shares strings.Builder
+		shares.WriteString("| | shares |")
 		for _, k := range tradeoffs(of.slots) {
 			sets := min(p.sets, max(1, p.slotsSum/of.slots))
 			b, err := balanceOf(k.make, sets, of.backends)
@@ -41,10 +44,10 @@ func slackReport(out io.Writer, p plan) error {
 			if err != nil {
 				return err
 			}
-			moved += fmt.Sprintf(" %.3f |", d.removed.excess())
-			shares += fmt.Sprintf(" %.2f–%.2f |", b.least, b.largest)
+			fmt.Fprintf(&moved, " %.3f |", d.removed.excess())
+			fmt.Fprintf(&shares, " %.2f–%.2f |", b.least, b.largest)
 		}
-		fmt.Fprintf(out, "%s\n%s\n", moved, shares)
+		fmt.Fprintf(out, "%s\n%s\n", moved.String(), shares.String())
 	}
 	return nil
 }
