@@ -170,21 +170,21 @@ func (c *core[T, L]) Config() Config {
 }
 
 // set sets what is not zero.
-func (from Config) set(c *config) {
-	if from.TableSize != 0 {
-		c.TableSize, c.sizeGiven = from.TableSize, true
+func (c Config) set(to *config) {
+	if c.TableSize != 0 {
+		to.TableSize, to.sizeGiven = c.TableSize, true
 	}
-	override(&c.Slack, from.Slack)
-	override(&c.Replicas, from.Replicas)
-	override(&c.UnitWeight, from.UnitWeight)
-	override(&c.MaxSize, from.MaxSize)
-	override(&c.Seed, from.Seed)
-	override(&c.LoadFactor, from.LoadFactor)
-	override(&c.LoadFloor, from.LoadFloor)
-	override(&c.RingLayout, from.RingLayout)
-	override(&c.TableLayout, from.TableLayout)
-	if from.Hash != nil {
-		c.Hash, c.hashGiven = from.Hash, true
+	override(&to.Slack, c.Slack)
+	override(&to.Replicas, c.Replicas)
+	override(&to.UnitWeight, c.UnitWeight)
+	override(&to.MaxSize, c.MaxSize)
+	override(&to.Seed, c.Seed)
+	override(&to.LoadFactor, c.LoadFactor)
+	override(&to.LoadFloor, c.LoadFloor)
+	override(&to.RingLayout, c.RingLayout)
+	override(&to.TableLayout, c.TableLayout)
+	if c.Hash != nil {
+		to.Hash, to.hashGiven = c.Hash, true
 	}
 }
 
@@ -296,5 +296,5 @@ func (o maglevOption) setMaglev(c *config) { o(c) }
 func (o ringOption) setRing(c *config)     { o(c) }
 func (o option) setMaglev(c *config)       { o(c) }
 func (o option) setRing(c *config)         { o(c) }
-func (from Config) setMaglev(c *config)    { from.set(c) }
-func (from Config) setRing(c *config)      { from.set(c) }
+func (c Config) setMaglev(to *config)      { c.set(to) }
+func (c Config) setRing(to *config)        { c.set(to) }
