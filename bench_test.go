@@ -409,59 +409,26 @@ func BenchmarkClone(b *testing.B) {
 	})
 }
 
+// BenchmarkOwner measures what a store asks for each write; compare with BenchmarkGet.
 func BenchmarkOwner(b *testing.B) {
-	type owner interface {
-		Owner(key string) (chash.Backend[string], error)
-	}
-	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+	b.Run(benchTable(1000), func(b *testing.B) {
+		m := benchMaglev(b, benchBackends(1000))
+		b.ReportAllocs()
+		b.ResetTimer()
 		var last chash.Backend[string]
-		o := s.(owner)
 		for i := range b.N {
-			last, _ = o.Owner(benchKeys[i&benchKeyMask])
+			last, _ = m.Owner(benchKeys[i&benchKeyMask])
 		}
 		benchKeep(last)
 	})
-}
-
-// BenchmarkDiff measures the comparison with a state in which all but one in so many
-// backends have failed.
-func BenchmarkDiff(b *testing.B) {
-	compare := func(b *testing.B, s, next structure) {
+	b.Run(benchCircle(1000), func(b *testing.B) {
+		r := benchRing(b, benchBackends(1000))
+		b.ReportAllocs()
 		b.ResetTimer()
-		for range b.N {
-			if _, err := diffOf(s, next); err != nil {
-				b.Fatal(err)
-			}
+		var last chash.Backend[string]
+		for i := range b.N {
+			last, _ = r.Owner(benchKeys[i&benchKeyMask])
 		}
-	}
-	for _, healthy := range []int{2, 100} {
-		b.Run(fmt.Sprintf("healthy=1in%d", healthy), func(b *testing.B) {
-			benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
-				next := s.Clone()
-				require.NoError(b, next.Set(benchDown(1000, healthy)))
-				compare(b, s, next)
-			})
-		})
-	}
-	b.Run("healthy=1in10000/maglev/backends=100000/table=10000019", func(b *testing.B) { // no cache holds it
-		s := maglevOf[string]{benchMaglev(b, benchBackends(100000), chash.WithTableSize(10000019))}
-		next := s.Clone()
-		require.NoError(b, next.Set(benchDown(100000, 10000)))
-		compare(b, s, next)
+		benchKeep(last)
 	})
-}
-
-// BenchmarkHolders measures one sweep over a ring.
-func BenchmarkHolders(b *testing.B) {
-	r := benchRing(b, benchBackends(1000))
-	for _, n := range []int{1, 3} {
-		b.Run(fmt.Sprintf("%s/copies=%d", benchCircle(1000), n), func(b *testing.B) {
-			b.ReportAllocs()
-			for range b.N {
-				for _, holders := range r.Holders(n) {
-					benchKeep(holders)
-				}
-			}
-		})
-	}
 }

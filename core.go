@@ -78,23 +78,18 @@ func (c *core[T, L]) init(empty L, b bound, backends []Backend[T]) error {
 	return c.Add(backends...)
 }
 
-// now returns the current snapshot.
+// now returns the current snapshot. It is small enough to be inlined: a call would cost
+// the shortest lookups a tenth of their time.
 func (c *core[T, L]) now() *snapshot[T, L] {
 	s := c.current.Load()
 	if s == nil {
-		c.unmade()
+		panic(unmade)
 	}
 	return s
 }
 
-// unmade panics for the zero value. It is a function of its own so that lookups pay
-// for no more than a comparison.
-//
-//go:noinline
-func (c *core[T, L]) unmade() {
-	var l L
-	panic(fmt.Sprintf("chash: the zero value of a %[1]s is not usable: make one with New%[1]s", l.kind()))
-}
+// unmade is what methods of the zero value panic with.
+const unmade = "chash: the zero value of a Maglev or a Ring is not usable: make one with NewMaglev or NewRing"
 
 // commit makes members the membership; they are valid, sorted by name and the
 // core's from here on. The owners are laid out anew only if placements differ.
@@ -213,12 +208,14 @@ func (c *core[T, L]) Clear() {
 }
 
 // SetState sets the state of one backend, and does nothing if it has that state.
-// Between Healthy and Unhealthy it costs a byte and a bit for each placement to
-// copy, more only where a backend shares its placement or where fewer than one in 16
-// slots or points are left healthy: then it indexes those, in time of the number of
-// all slots or points. Once Acquire has been called it copies 16 bytes more for each
-// placement. To and from Draining it costs a rebuild. The errors are
-// ErrBackendNotFound and ErrInvalidState, and out of Draining those of Add.
+// Between Healthy and Unhealthy it costs time for each backend, some 10 ns: it copies 13
+// bytes for each, and works out the turns of Next, which takes 20 bytes more for each
+// placement, or up to 4,096 turns, where weights differ. It costs more only where a
+// backend shares its placement or where fewer than one in 16 slots or points are left
+// healthy: then it indexes those, in time of the number of all slots or points. Once
+// Acquire has been called it copies 16 bytes more for each placement. To and from
+// Draining it costs a rebuild. The errors are ErrBackendNotFound and ErrInvalidState, and
+// out of Draining those of Add.
 func (c *core[T, L]) SetState(name string, state State) error {
 	if err := state.validate(name); err != nil {
 		return err
@@ -289,8 +286,8 @@ func (c *core[T, L]) SetWeight(name string, weight uint32) error {
 }
 
 // SetValue sets the value of one backend, so that its place outlives, say, its
-// connection. It copies the values, one for each placement, and rebuilds
-// nothing. The error is ErrBackendNotFound.
+// connection. It copies the values, one for each placement, and 8 bytes for each
+// backend, and rebuilds nothing. The error is ErrBackendNotFound.
 func (c *core[T, L]) SetValue(name string, value T) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()

@@ -117,21 +117,6 @@ func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 	}
 }
 
-// Owner returns the backend to whose placement the key belongs, whatever its
-// health: the one that outranks the others of the placement, heaviest first and
-// then by name. A writer compares its Value with what Get returns to refuse a
-// fallback, be it to another placement or to a lighter backend of the same one.
-// Without a backend the error is ErrNoBackends, with none but draining ones it is
-// ErrNoHealthyBackends. It costs little more than Get, takes no lock and allocates
-// nothing.
-func (c *core[T, L]) Owner(key string) (Backend[T], error) {
-	s := c.now()
-	if s.owners.n == 0 {
-		return Backend[T]{}, s.empty
-	}
-	return *s.ownerOf(s.owners.at(s.layout.homeOf(key))), nil
-}
-
 // ownerOf returns the backend that owns a placement.
 func (s *snapshot[T, L]) ownerOf(placement uint32) *Backend[T] {
 	return s.roster.members[s.roster.owner(int(placement))]

@@ -105,6 +105,28 @@ func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
 	return getSlot(m.now(), hash)
 }
 
+// Owner returns the backend to whose placement the key belongs, whatever its
+// health: the one that outranks the others of the placement, heaviest first and
+// then by name. A writer compares its Value with what Get returns to refuse a
+// fallback, be it to another placement or to a lighter backend of the same one.
+// Without a backend the error is ErrNoBackends, with none but draining ones it is
+// ErrNoHealthyBackends. It takes no lock, allocates nothing, and costs what Get costs and the
+// copy of a backend.
+func (m *Maglev[T]) Owner(key string) (Backend[T], error) {
+	s := m.now()
+	t := s.layout
+	var hash uint64 // as in Get
+	if t.hash.plain {
+		hash = xxhash.Sum64String(key)
+	} else {
+		hash = t.hash.key(key)
+	}
+	if p := t.at(t.home(hash)); p != none {
+		return *s.ownerOf(p), nil
+	}
+	return Backend[T]{}, s.empty
+}
+
 func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {
 	if !s.patchy {
 		if p := s.layout.at(s.layout.home(hash)); s.healthy.has(p) {

@@ -108,6 +108,21 @@ func (r *Ring[T]) GetHash(hash uint64) (T, error) {
 	return getPoint(s, point, hash)
 }
 
+// Owner returns the backend to whose placement the key belongs, whatever its
+// health: the one that outranks the others of the placement, heaviest first and
+// then by name. A writer compares its Value with what Get returns to refuse a
+// fallback, be it to another placement or to a lighter backend of the same one.
+// Without a backend the error is ErrNoBackends, with none but draining ones it is
+// ErrNoHealthyBackends. It takes no lock, allocates nothing, and costs what Get costs and the
+// copy of a backend.
+func (r *Ring[T]) Owner(key string) (Backend[T], error) {
+	s := r.now()
+	if s.layout.n == 0 {
+		return Backend[T]{}, s.empty
+	}
+	return *s.ownerOf(s.layout.at(s.layout.homeOf(key))), nil
+}
+
 func getPoint[T any](s *snapshot[T, *ring], point uint32, position uint64) (T, error) {
 	if p := uint32(s.layout.packed[point] & s.layout.mask); s.healthy.has(p) {
 		return s.values[p], nil
@@ -125,12 +140,16 @@ func getPoint[T any](s *snapshot[T, *ring], point uint32, position uint64) (T, e
 func (r *ring) kind() string { return "Ring" }
 func (r *ring) unit() string { return "points" }
 
-func (r *ring) homeOf(key string) uint32 { return r.walk(key).then }
-
-func (r *ring) walk(key string) walk {
-	w, _ := r.start(key)
-	return w
+func (r *ring) homeOf(key string) uint32 {
+	position := r.position(key)
+	point, word := r.find(position)
+	if r.tied(word, position) {
+		point, _ = r.findTied(key, point, position)
+	}
+	return r.wrap(point)
 }
+
+func (r *ring) walk(key string) walk { return walk{then: r.homeOf(key)} }
 
 func (r *ring) start(key string) (walk, uint64) {
 	position := r.position(key)

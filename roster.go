@@ -28,6 +28,7 @@ type roster[T any] struct {
 	members    []*Backend[T] // sorted by name, with every Weight filled in
 	ranked     []uint32      // indices of the members that are not draining: by hash key, then heavier, then name
 	placements []placement   // by hash key
+	owners     []uint32      // by placement: the member that outranks the others
 }
 
 // newRoster takes over members, which are valid and sorted by name.
@@ -49,13 +50,15 @@ func newRoster[T any](members []*Backend[T]) *roster[T] {
 		return cmp.Compare(i, j) // members are sorted by name
 	})
 	placements := make([]placement, 0, len(ranked))
+	owners := make([]uint32, 0, len(ranked))
 	for at, i := range ranked {
 		b := members[i]
 		if n := len(placements); n == 0 || placements[n-1].hashKey != b.hashKey() {
 			placements = append(placements, placement{b.hashKey(), b.Weight, uint32(at)})
+			owners = append(owners, i)
 		}
 	}
-	return &roster[T]{members, ranked, placements}
+	return &roster[T]{members, ranked, placements, owners}
 }
 
 // locate returns where the member of that name is and whether there is one.
@@ -102,7 +105,7 @@ func (r *roster[T]) group(p int) []uint32 {
 
 // owner returns the member that outranks the others of placement p, whatever
 // their health.
-func (r *roster[T]) owner(p int) int { return int(r.ranked[r.placements[p].from]) }
+func (r *roster[T]) owner(p int) int { return int(r.owners[p]) }
 
 // lead returns the member that outranks the other healthy ones of placement p and
 // whether there is one; if not, the owner.

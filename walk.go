@@ -16,7 +16,7 @@ type walk struct {
 	then        uint32
 	last        bool // the hops are done, and pos and left are set up for the rest
 	left        uint32
-	idle        int // how many of the placements that are no owner are passed
+	idle        uint32 // how many of the placements that are no owner are passed; with it a walk has 32 bytes
 }
 
 // next returns the next owner that is a healthy placement and whether there was
@@ -50,7 +50,8 @@ func (w *walk) next(v *view) (placement uint32, found bool) {
 
 // nextIdle is next for the placements that are no owner.
 func (w *walk) nextIdle(v *view) (placement uint32, found bool) {
-	placement, w.idle = v.idleFrom(w.then, w.idle)
+	placement, passed := v.idleFrom(w.then, int(w.idle))
+	w.idle = uint32(passed)
 	return placement, placement != none
 }
 
