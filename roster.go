@@ -144,15 +144,18 @@ func (r *roster[T]) changed(i int, b Backend[T]) []*Backend[T] {
 // keep their order. Each is on its own, so that none outlives its removal because
 // another of the batch is still there.
 func batch[T any](backends []Backend[T]) ([]*Backend[T], error) {
-	sorted := make([]*Backend[T], len(backends))
-	for i, b := range backends {
+	// One copy of them all is one allocation, whatever their number.
+	copies := slices.Clone(backends)
+	sorted := make([]*Backend[T], len(copies))
+	for i := range copies {
+		b := &copies[i]
 		if b.Name == "" {
 			return nil, fmt.Errorf("%w: number %d of %d", ErrEmptyName, i+1, len(backends))
 		}
 		if err := b.State.validate(b.Name); err != nil {
 			return nil, err
 		}
-		sorted[i] = &b
+		sorted[i] = b
 	}
 	slices.SortStableFunc(sorted, func(a, b *Backend[T]) int { return strings.Compare(a.Name, b.Name) })
 	return sorted, nil

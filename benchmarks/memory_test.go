@@ -134,18 +134,18 @@ func TestLookupsAllocateNothing(t *testing.T) {
 	}
 }
 
-// A rebuild allocates the slots, a bit for each of them, and at most 125 bytes a
-// backend, or 165 where no two weights are alike, in a number of pieces that depends
-// on neither.
+// A rebuild allocates the slots, a bit for each of them, and at most 155 bytes a
+// backend, 185 where weights differ and 205 where no two are alike, in at most 32 pieces
+// whatever the weights and sizes.
 func TestRebuildAllocations(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		backends func(n int) []chash.Backend[string]
 		each     int
 	}{
-		{"equal weights", equal, 125},
-		{"weights 1 to 7", func(n int) []chash.Backend[string] { return weighted(n, 1, 2, 3, 4, 5, 6, 7) }, 125},
-		{"distinct weights", distinct, 165},
+		{"equal weights", equal, 155},
+		{"weights 1 to 7", func(n int) []chash.Backend[string] { return weighted(n, 1, 2, 3, 4, 5, 6, 7) }, 185},
+		{"distinct weights", distinct, 205},
 	} {
 		var counts []uint64
 		for _, n := range []int{100, 1000, 10000} {
@@ -168,8 +168,8 @@ func TestRebuildAllocations(t *testing.T) {
 				require.LessOrEqual(t, bytes, uint64(most), "%s: %d of them, table size %d", test.name, n, size)
 			}
 		}
-		for _, count := range counts[1:] {
-			require.Equal(t, counts[0], count, "%s: allocations %d", test.name, counts)
+		for _, count := range counts {
+			require.LessOrEqual(t, count, uint64(32), "%s: allocations %d", test.name, counts)
 		}
 	}
 }
