@@ -48,7 +48,7 @@ type bounded interface {
 func watched(t *testing.T) {
 	t.Helper()
 	name := t.Name()
-	dog := time.AfterFunc(2*time.Minute, func() { panic(name + " does not end: a lease is looked for without end?") })
+	dog := time.AfterFunc(9*time.Minute, func() { panic(name + " does not end: a lease is looked for without end?") })
 	t.Cleanup(func() { dog.Stop() })
 }
 
