@@ -24,6 +24,21 @@ func (c *core[T, L]) Counted() int64 {
 	return 0
 }
 
+// Watch returns what reads the total and then the load of a backend that has leases.
+func (c *core[T, L]) Watch(name string) func() (total, load int64) {
+	c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ledger == nil || c.ledger.byName[name] == nil {
+		return nil
+	}
+	all, one := c.ledger.total, c.ledger.byName[name]
+	return func() (total, load int64) {
+		total = all.n.Load()
+		return total, one.load()
+	}
+}
+
 // Tallies returns for how many names there are counters.
 func (c *core[T, L]) Tallies() int {
 	c.now()

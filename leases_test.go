@@ -37,6 +37,7 @@ type bounded interface {
 	Loads() map[string]int64
 	InFlight() int64
 	Counted() int64
+	Watch(name string) func() (total, load int64)
 	BeginAcquire(key string, keyed bool) func() (chash.Lease[string], error)
 	Tallies() int
 	HasQuotas() bool

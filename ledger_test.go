@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -270,7 +269,7 @@ func TestCounted_UnderRaces(t *testing.T) {
 // back while its load enters or leaves the total counts once.
 func TestCounted_WhileReleased(t *testing.T) {
 	threads(t)
-	const changes, held = 4000, 1 << 12
+	const changes, held = 1500, 1 << 12
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(chash.Named("a", "b"))
 		var leases [held]*chash.Lease[string]
@@ -278,21 +277,30 @@ func TestCounted_WhileReleased(t *testing.T) {
 			leases[i] = acquire(t, s, fmt.Sprint("key-", i))
 		}
 		var changed atomic.Bool
+		var released atomic.Int64
+		enough := time.Now().Add(2 * time.Second)
 		together(2, func(i int) int {
-			if i == 1 {
-				defer changed.Store(true)
-				for range changes {
-					require.NoError(t, s.SetState("a", chash.Unhealthy))
-					require.NoError(t, s.SetState("a", chash.Healthy))
+			if i == 0 {
+				for at := 0; !changed.Load(); at = (at + 64) % held {
+					for i := at; i < at+64; i++ {
+						leases[i].Release()
+						released.Add(1)
+					}
+					for i := at; i < at+64; i++ {
+						leases[i] = acquire(t, s, "key")
+					}
 				}
 				return 0
 			}
-			for at := 0; !changed.Load(); at = (at + 64) % held {
-				for i := range 64 {
-					leases[at+i].Release()
-				}
-				for i := range 64 {
-					leases[at+i] = acquire(t, s, "key")
+			defer changed.Store(true)
+			// What counts are changes during which leases are given back, if there is
+			// a processor for both.
+			for met := 0; met < changes && time.Now().Before(enough); {
+				before := released.Load()
+				require.NoError(t, s.SetState("a", chash.Unhealthy))
+				require.NoError(t, s.SetState("a", chash.Healthy))
+				if released.Load() > before {
+					met++
 				}
 			}
 			return 0
@@ -305,40 +313,101 @@ func TestCounted_WhileReleased(t *testing.T) {
 	})
 }
 
-// TestAcquire_GoesByTheTotalOfNow: one takes leases, and keeps them until the other has
-// one too. The other may have begun when fewer were in flight. By the bound of that
-// moment there may be no room until leases are given back, so that both would wait.
-func TestAcquire_GoesByTheTotalOfNow(t *testing.T) {
+// TestRelease_LoadBeforeTotal: while leases are only given back, a load that is read
+// after the total is never above the total that was read. A Release that took the lease
+// from the total first would show it so: an Acquire would then find too little room.
+func TestRelease_LoadBeforeTotal(t *testing.T) {
 	threads(t)
+	const rounds, releasing, each = 10, 4, 10_000
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(chash.Named("a"))
-		var done atomic.Int64
-		deadline := time.Now().Add(30 * time.Second)
-		inTurns(inStep, func(i, round int) {
-			if i == 0 {
-				acquire(t, s, "key").Release()
-				done.Add(1)
-				return
+		for range rounds {
+			var leases [releasing][each]*chash.Lease[string]
+			for i := range leases {
+				for at := range leases[i] {
+					leases[i][at] = acquire(t, s, "key")
+				}
 			}
-			var held [10]*chash.Lease[string]
-			for at := range held {
-				held[at] = acquire(t, s, "key")
-			}
-			for waits := 1; done.Load() <= int64(round); waits++ {
-				if waits%2000 == 0 {
-					runtime.Gosched()
-					if time.Now().After(deadline) {
-						t.Errorf("Acquire in round %d has no lease after half a minute, want one", round)
+			read := s.Watch("a")
+			var ended atomic.Int64
+			together(releasing+1, func(i int) int {
+				if i < releasing {
+					for _, lease := range leases[i] {
+						lease.Release()
+					}
+					ended.Add(1)
+					return 0
+				}
+				for ended.Load() < releasing {
+					if total, load := read(); load > total {
+						t.Errorf("load = %d when the total was %d before, want no more", load, total)
 						break
 					}
 				}
-			}
-			for _, lease := range held {
-				lease.Release()
-			}
-		})
-		checkCounted(t, s, 0)
+				return 0
+			})
+			checkLoads(t, s, nil)
+		}
 	})
+}
+
+// TestAcquire_GoesByTheTotalOfNow: an Acquire passes 16,380 backends that are full with a
+// lease each, on its way to the only one with room, which has nearly all of the weight.
+// Meanwhile that one gets a lease of a great cost. By the total of the beginning it is
+// full then, and will be for as long as that lease is in flight; by the total of now it is
+// not.
+func TestAcquire_GoesByTheTotalOfNow(t *testing.T) {
+	threads(t)
+	watched(t)
+	const slots = 16381 // as many as backends
+	backends := chash.Named(manyNames("b", slots)...)
+	backends[0].Weight = 1 << 31
+	table, err := chash.NewMaglev(backends, chash.WithTableSize(slots))
+	require.NoError(t, err)
+	heavy, heavySlot := backends[0].Name, uint64(0)
+	for slot := range uint64(slots) {
+		if must(table.GetHash(slot)) == heavy {
+			heavySlot = slot
+			continue
+		}
+		_, err := table.AcquireHash(slot)
+		require.NoError(t, err)
+	}
+	far := ""
+	for i := 0; far == ""; i++ {
+		key := fmt.Sprint("key-", i)
+		if slices.Index(must(table.GetN(key, slots)), heavy) > slots*3/4 {
+			far = key
+		}
+	}
+	for range 20 {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			lease, err := table.Acquire(far)
+			if err != nil || lease.Value != heavy {
+				t.Errorf("Acquire(%q) = %q, %v, want %q", far, lease.Value, err, heavy)
+			}
+			lease.Release()
+		}()
+		for waits := 0; table.Counted() < slots && waits < 1_000_000; waits++ {
+		}
+		costly, err := table.AcquireHash(heavySlot, chash.WithCost(2*slots))
+		require.NoError(t, err)
+		require.Equal(t, heavy, costly.Value)
+		late := false
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Errorf("Acquire(%q) has no lease after 20 s, want one", far)
+			late = true
+		}
+		costly.Release()
+		<-done
+		if late {
+			break
+		}
+	}
 }
 
 // TestAcquire_HashPanics: the caller's hash is called once, on the caller's goroutine;
