@@ -1,6 +1,9 @@
 package chash
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam,
 // "Consistent Hashing with Bounded Loads", SODA 2018): a key's lease is taken
@@ -228,8 +231,8 @@ type search struct {
 
 	rotate bool
 	turn   uint64
-	met    int    // placements, of a rotation
-	last   uint32 // of them
+	met    int // placements, of a rotation
+	last   int // of them, as a position in the order of hash keys
 }
 
 // begin begins a search, or begins it again.
@@ -241,19 +244,24 @@ func (s *snapshot[T, L]) begin(q *search) {
 	q.walk = s.layout.walkAgain(q.hash, q.key, q.bare)
 }
 
-// next returns the next placement and whether there was one.
+// next returns the next placement and whether there was one. In a rotation, where the
+// turn's placement stands in the order is looked up only if it has no room.
 func (q *search) next(v *view, r *rotation) (placement uint32, found bool) {
 	if !q.rotate {
 		return q.walk.next(v)
 	}
 	switch q.met {
 	case 0:
-		q.last = r.at(q.turn)
+		q.met = 1
+		return r.at(q.turn), true
 	case v.live:
 		return none, false
-	default:
-		q.last = r.after(q.last)
+	case 1:
+		q.last, _ = slices.BinarySearch(r.order, r.at(q.turn))
 	}
 	q.met++
-	return q.last, true
+	if q.last++; q.last == len(r.order) {
+		q.last = 0
+	}
+	return r.order[q.last], true
 }

@@ -76,15 +76,6 @@ func (r *rotation) at(count uint64) uint32 {
 	return r.order[r.circle.at(count)]
 }
 
-// after returns the healthy placement after a healthy one, by hash key and wrapping.
-func (r *rotation) after(placement uint32) uint32 {
-	i, _ := slices.BinarySearch(r.order, placement)
-	if i++; i == len(r.order) {
-		i = 0
-	}
-	return r.order[i]
-}
-
 // evenTurns returns one period of turns: each placement has as many as its weight has
 // units, at the middles of as many equal parts of the period. Those that would be at
 // one turn come in the order of the placements.
