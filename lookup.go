@@ -92,10 +92,10 @@ func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 // each placement it meets; of backends that share one, about the healthy one that
 // outranks the other healthy ones. A nil accept takes every one. It may call the
 // structure, also to change it: the lookup keeps to the state that it began with. On an
-// empty structure the error is ErrNoBackends, without a healthy backend
-// it is ErrNoHealthyBackends, and where accept takes none it is ErrNoneAccepted. It costs a read for each slot or point met, of which
-// it takes some N log N to meet all of N equal placements, and allocates nothing for the
-// first 32.
+// empty structure the error is ErrNoBackends, without a healthy backend it is
+// ErrNoHealthyBackends, and where accept takes none it is ErrNoneAccepted. GetFunc costs
+// a read for each slot or point met, of which it takes some N log N to meet all of N
+// equal placements, and allocates nothing for the first 32.
 func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 	s := c.now()
 	if s.live == 0 {

@@ -247,8 +247,9 @@ func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
 
 // walk takes each claimant to the slot that it claims.
 func (f *filler) walk(claimants []claimant) {
-	// If the hash spreads, a walk looks at n/free slots on average, and at 16 times as
-	// many less often than once in a million claims.
+	// If the hash spreads, a walk looks at n/free slots on average, and seldom at 16
+	// times as many: of the claims of 10 backends in 262,147 slots, 34 did, of those of
+	// 100 backends, one.
 	patience := 4*int(f.n)/(f.free-len(claimants)) + 8 // of four slots
 	for len(claimants) > 0 {
 		n := len(claimants)

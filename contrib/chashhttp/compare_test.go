@@ -1,3 +1,5 @@
+//go:build unix
+
 package chashhttp_test
 
 import (
@@ -85,7 +87,7 @@ var faults = []fault{
 		})
 	}},
 	{"stopped, then continued", false, true, func(t *testing.T, front func(*testing.T, []*process) string) *measurement {
-		return oneFault(t, front, func(p *process) { p.stop() }, func(_ *testing.T, p *process) *process {
+		return oneFault(t, front, func(p *process) { p.stop(t) }, func(_ *testing.T, p *process) *process {
 			p.cont()
 			return p
 		})

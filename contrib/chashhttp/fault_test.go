@@ -33,7 +33,7 @@ func TestFault_Stopped(t *testing.T) {
 	transport := newTransport(t, table, chashhttp.Options{AttemptTimeout: 100 * time.Millisecond})
 	key := keyFor(t, table, servers[0])
 	require.Equal(t, "a", get(t, transport, key).backend)
-	processes[0].stop()
+	processes[0].stop(t)
 	for range chashhttp.DefaultFailureThreshold {
 		require.NotEqual(t, "a", get(t, transport, key).backend)
 	}
@@ -50,7 +50,7 @@ func TestFault_StoppedByDefault(t *testing.T) {
 	processes, servers := startProcesses(t, "a", "b")
 	table := newMaglev(t, servers...)
 	transport := newTransport(t, table, chashhttp.Options{})
-	processes[0].stop()
+	processes[0].stop(t)
 	var users sync.WaitGroup
 	for range chashhttp.DefaultFailureThreshold {
 		users.Add(1)
@@ -73,7 +73,7 @@ func TestFault_Deadlines(t *testing.T) {
 	table := newMaglev(t, servers...)
 	transport := newTransport(t, table, chashhttp.Options{})
 	key := keyFor(t, table, servers[0])
-	processes[0].stop()
+	processes[0].stop(t)
 	for range 2 * chashhttp.DefaultFailureThreshold {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(30*time.Millisecond, cancel)

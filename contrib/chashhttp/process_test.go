@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -88,17 +87,6 @@ func startProcess(t testing.TB, name, addr string, env ...string) *process {
 	return p
 }
 
-// stop stops the process and waits until the kernel says that it has: a signal that was
-// sent need not have arrived.
-func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
-	var status syscall.WaitStatus
-	for err := error(syscall.EINTR); err == syscall.EINTR; {
-		_, err = syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
-	}
-}
-
-func (p *process) cont() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 func (p *process) kill() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() }
 
 func startProcesses(t testing.TB, names ...string) (processes []*process, servers []*server) {

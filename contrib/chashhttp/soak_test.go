@@ -1,3 +1,5 @@
+//go:build unix
+
 package chashhttp_test
 
 import (
@@ -77,7 +79,7 @@ func faultsUntil(t *testing.T, end time.Time, servers []*server, stopped *proces
 	for time.Now().Before(end) {
 		release := make(chan struct{})
 		hangs.hang(release)
-		stopped.stop()
+		stopped.stop(t)
 		flaps.down.Store(true)
 		time.Sleep(150 * time.Millisecond)
 		flaps.down.Store(false)
