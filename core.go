@@ -136,9 +136,9 @@ func (c *core[T, L]) Add(backends ...Backend[T]) error {
 
 // Remove removes the backends of those names: all of them or, if one is not
 // there or named twice, none, with ErrBackendNotFound; of none it does nothing. A name
-// is removed whoever has it by now: where the news that a backend is gone may come
-// after another one took its name, give each a Name of its own, and the HashKey of the
-// place that they have one after the other, as in the example. It
+// is removed whoever has it by now. The news that a backend is gone may come late, when
+// another backend has taken its name. To be safe from that, give each backend a Name of
+// its own, and the HashKey of the place that it takes over, as in the example. Remove
 // costs at most one rebuild, and none for backends that are Draining. In a Maglev,
 // keys of a backend that was Unhealthy then move a second time, from the backends
 // that took them meanwhile to those whose slots they are from now on.

@@ -11,10 +11,10 @@ import (
 // placement first, then that of the smaller hash key. A claim wins its slot if the
 // slot is free and the placement holds fewer slots than its cap. So there is one
 // result only in which no slot and placement would both rather have each other than
-// what they have: the stable matching of slots and placements. It can be found in any
-// order, as long as an earlier claim takes a slot from a later one, and whoever
-// loses a slot goes on claiming (Gale and Shapley, "College Admissions and the
-// Stability of Marriage", 1962).
+// what they have: the stable matching of slots and placements. Any
+// order of hearing finds it, under two conditions: an earlier claim takes a slot from a
+// later one, and whoever loses a slot goes on claiming (Gale and Shapley, "College
+// Admissions and the Stability of Marriage", 1962).
 //
 // So the filler goes by stretches of time, in which each placement in turn makes all
 // its claims of that stretch, one after the other. Nothing that was won in an earlier

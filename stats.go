@@ -31,11 +31,10 @@ type Stats struct {
 	// lookups that fall back.
 	FallbackShare float64 `json:"fallback_share"`
 
-	// SampledFallbacks is how many lookups of Get, GetBytes and GetHash, and of no
-	// other calls, have gone on from an unhealthy placement since the structure was
-	// made, as far as they were of sampled keys: one key in 64 is, chosen by its hash.
-	// So 64 times the number is an estimate for many keys; of a few keys it may be that
-	// none is sampled.
+	// SampledFallbacks counts lookups of sampled keys that have gone on from an
+	// unhealthy placement since the structure was made. One key in 64 is sampled,
+	// chosen by its hash. Only Get, GetBytes and GetHash count. With many keys, 64
+	// times the number is an estimate for all. With few keys, perhaps none is sampled.
 	SampledFallbacks uint64 `json:"sampled_fallbacks"`
 
 	// LoadFactor is the c of WithLoadFactor or SetLoadFactor, and LoadFloor the floor of

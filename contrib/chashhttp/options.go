@@ -182,9 +182,10 @@ type Options struct {
 	// told in either order; the table has the state. It must not call Close.
 	OnChange func(Change)
 
-	// OnMove, if not nil, is called when the key of an answer that is still being read
-	// belongs to another backend than the one that answers, a second later at most,
-	// and once for an answer. It must not call Close. Whoever wants the client to come
+	// OnMove, if not nil, is called when a key has moved while an answer to it is still
+	// being read: the key now belongs to another backend than the one that answers.
+	// The call comes a second later at most, and once for an answer. It must not call
+	// Close. Whoever wants the client to come
 	// again, and reach the other backend, calls Move.End.
 	OnMove func(Move)
 }

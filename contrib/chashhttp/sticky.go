@@ -21,9 +21,9 @@ type StickyCookie struct {
 	SameSite http.SameSite // http.SameSiteLaxMode by default
 }
 
-// Handler returns a handler in front of next that gives a cookie to each request
-// without one, and hands on its value, new or not, as the key of WithKey, for the Key of
-// FromContext: so the first request of a client goes where the next ones will.
+// Handler returns a handler in front of next. The handler gives a cookie to each client
+// that has none. It hands on the cookie's value, new or not, as the key of WithKey, which
+// FromContext reads. So the first request of a client goes where the next ones will.
 //
 // It panics if the name, the path or the domain is not one of a cookie.
 func (c StickyCookie) Handler(next http.Handler) http.Handler {
