@@ -54,6 +54,8 @@ type core[T any, L layout[L]] struct {
 	mu     sync.Mutex
 	ledger *ledger // nil until Acquire is called
 
+	nobody Backend[T] // never written: what Owner returns with an error
+
 	_ [cacheLine]byte
 
 	turn      atomic.Uint64 // of Next

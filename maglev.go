@@ -113,6 +113,14 @@ func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
 // ErrNoHealthyBackends. It takes no lock, allocates nothing, and costs what Get costs and the
 // copy of a backend.
 func (m *Maglev[T]) Owner(key string) (Backend[T], error) {
+	// This is inlined, so that the caller copies the backend once. Returned from a call,
+	// it would go through registers and memory first, which takes as long as the lookup.
+	b, err := m.owner(key)
+	return *b, err
+}
+
+// owner returns the backend that Owner returns; with an error, a zero one.
+func (m *Maglev[T]) owner(key string) (*Backend[T], error) {
 	s := m.now()
 	t := s.layout
 	var hash uint64 // as in Get
@@ -122,9 +130,9 @@ func (m *Maglev[T]) Owner(key string) (Backend[T], error) {
 		hash = t.hash.key(key)
 	}
 	if p := t.at(t.home(hash)); p != none {
-		return *s.ownerOf(p), nil
+		return s.ownerOf(p), nil
 	}
-	return Backend[T]{}, s.empty
+	return &m.nobody, s.empty
 }
 
 func getSlot[T any](s *snapshot[T, *table], hash uint64) (T, error) {

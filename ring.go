@@ -116,11 +116,17 @@ func (r *Ring[T]) GetHash(hash uint64) (T, error) {
 // ErrNoHealthyBackends. It takes no lock, allocates nothing, and costs what Get costs and the
 // copy of a backend.
 func (r *Ring[T]) Owner(key string) (Backend[T], error) {
+	b, err := r.owner(key) // and this is inlined: see Owner of a Maglev
+	return *b, err
+}
+
+// owner returns the backend that Owner returns; with an error, a zero one.
+func (r *Ring[T]) owner(key string) (*Backend[T], error) {
 	s := r.now()
 	if s.layout.n == 0 {
-		return Backend[T]{}, s.empty
+		return &r.nobody, s.empty
 	}
-	return *s.ownerOf(s.layout.at(s.layout.homeOf(key))), nil
+	return s.ownerOf(s.layout.at(s.layout.homeOf(key))), nil
 }
 
 func getPoint[T any](s *snapshot[T, *ring], point uint32, position uint64) (T, error) {
