@@ -2,14 +2,11 @@ package chashcompat_test
 
 import (
 	"fmt"
-	"hash/crc32"
 	"testing"
-	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/chash-go/chash"
-	"github.com/chash-go/chash/contrib/chashcompat"
 )
 
 // benchKeys are made before, since their making is not what is measured.
@@ -21,68 +18,83 @@ var benchKeys = func() []string {
 	return keys
 }()
 
-// benchNames are names that most systems take.
-var benchNames = func() []string {
+// benchBackends returns backends whose names a system takes.
+func benchBackends(system string) []chash.Backend[string] {
 	names := make([]string, 100)
 	for i := range names {
-		names[i] = fmt.Sprintf("10.0.0.%d:80", i+1)
+		switch system {
+		case "HAProxy":
+			names[i] = fmt.Sprint(i + 1)
+		case "Cilium":
+			names[i] = fmt.Sprintf("10.0.0.%d:80/TCP", i)
+		case "KatranV1", "KatranV2":
+			names[i] = fmt.Sprint(i * 7919)
+		default:
+			names[i] = fmt.Sprintf("10.0.0.%d:80", i+1)
+		}
 	}
-	return names
-}()
+	return chash.Named(names...)
+}
 
-// BenchmarkRing_Get is a lookup with the placement of a system, beside one on a ring of
-// chash with the same hash of keys.
-func BenchmarkRing_Get(b *testing.B) {
-	crc := func(key string) uint64 {
-		return uint64(crc32.ChecksumIEEE(unsafe.Slice(unsafe.StringData(key), len(key)))) << 32
-	}
-	for _, bench := range []struct {
-		name   string
-		option chash.RingOption
-	}{
-		{"system=none/hash=crc32", chash.WithHash(crc)},
-		{"system=nginx/hash=crc32", chashcompat.Nginx()},
-		{"system=groupcache/hash=crc32", chashcompat.Groupcache()},
-		{"system=none/hash=xxhash", chash.WithHash(xxhash.Sum64String)},
-		{"system=envoy/hash=xxhash", chashcompat.EnvoyRingHash(chashcompat.RingSize{Min: 16000})},
-		{"system=thanos/hash=xxhash", chashcompat.Thanos()},
-		{"system=libmemcached/hash=md5", chashcompat.LibmemcachedWeighted()},
-		{"system=twemproxy/hash=fnv1a_64", chashcompat.Twemproxy("")},
-	} {
-		b.Run(bench.name, func(b *testing.B) {
-			ring, err := chash.NewRing(chash.Named(benchNames...), bench.option)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if _, err := ring.Get(benchKeys[i%len(benchKeys)]); err != nil {
-					b.Fatal(err)
+// plainRing is a layout of chash's own kind with the same hash of keys and as many points.
+func plainRing(ring *chash.Ring[string]) chash.RingOption {
+	each := ring.Stats().Size / ring.Len()
+	return chash.WithRingLayout(chash.RingLayout{
+		Name: "plain",
+		Hash: ring.Config().RingLayout.Hash,
+		Points: func(placements []chash.Placement) ([]chash.VirtualNode, error) {
+			var points []chash.VirtualNode
+			for i, p := range placements {
+				for n := range each {
+					points = append(points, chash.VirtualNode{Position: xxhash.Sum64String(fmt.Sprint(p.HashKey, "#", n)), Placement: i})
 				}
 			}
-		})
+			return points, nil
+		},
+	})
+}
+
+// BenchmarkGet is a lookup with the placement of each system (of=system), beside one on a ring
+// or a table of chash with the same hash of keys and the same size (of=plain).
+func BenchmarkGet(b *testing.B) {
+	for _, s := range systems() {
+		backends := benchBackends(s.name)
+		s.slots = min(s.slots, 1) * 16381
+		system, err := s.of(backends...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var plain structure
+		if ring, ok := system.(*chash.Ring[string]); ok {
+			plain, err = chash.NewRing(backends, plainRing(ring))
+		} else {
+			plain, err = chash.NewMaglev(backends, chash.WithTableSize(s.slots))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		benchmarkGet(b, s.name, "plain", plain)
+		benchmarkGet(b, s.name, "system", system)
 	}
+}
+
+func benchmarkGet(b *testing.B, system, of string, built structure) {
+	b.Run(fmt.Sprintf("system=%s/of=%s", system, of), func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			if _, err := built.Get(benchKeys[i%len(benchKeys)]); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 // BenchmarkNew lays out the points or slots of 100 backends.
 func BenchmarkNew(b *testing.B) {
-	names := map[string]func(i int) string{
-		"HAProxy":  func(i int) string { return fmt.Sprint(i + 1) },
-		"Cilium":   func(i int) string { return fmt.Sprintf("10.0.0.%d:80/TCP", i) },
-		"KatranV1": func(i int) string { return fmt.Sprint(i * 7919) },
-		"KatranV2": func(i int) string { return fmt.Sprint(i * 7919) },
-	}
 	for _, s := range systems() {
 		b.Run("system="+s.name, func(b *testing.B) {
-			backends := chash.Named(benchNames...)
-			for i := range backends {
-				if name := names[s.name]; name != nil {
-					backends[i].Name = name(i)
-				}
-			}
-			if s.slots > 0 {
-				s.slots = 16381
-			}
+			backends := benchBackends(s.name)
+			s.slots = min(s.slots, 1) * 16381
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := s.of(backends...); err != nil {

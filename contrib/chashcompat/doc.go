@@ -43,7 +43,7 @@
 // # Keys
 //
 // Get hashes a key as the system does, and the comment says what the system takes for a
-// key. RawParam, TwemproxyKey and ThanosKey help. On rings of 32 bits, which are all but
+// key. RawParam, HAProxySource, TwemproxyKey and ThanosKey help. On rings of 32 bits, which are all but
 // those of Envoy, grpc-go and Thanos, GetHash takes the hash shifted left by 32. On the
 // tables of Cilium and Katran, GetHash takes the hash of a packet, and Get hashes a string
 // in a way that those systems do not know.

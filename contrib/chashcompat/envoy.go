@@ -75,10 +75,7 @@ func envoySlots(placements []chash.Placement, arranged []int, size int) ([]uint3
 // firstRound returns the first round after another one in which round*share is not below
 // the target, in the arithmetic of float64.
 func firstRound(share, target float64, after uint64) uint64 {
-	round := max(after+1, uint64(target/share))
-	for round > after+1 && float64(round-1)*share >= target {
-		round--
-	}
+	round := max(after+1, uint64(target/share)) // none before it, since errors are far below 1
 	for float64(round)*share < target {
 		round++
 	}

@@ -2,7 +2,9 @@ package chashcompat
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/chash-go/chash"
@@ -48,44 +50,67 @@ var haproxyNames = form{"HAProxy", `the id of a server, from 1 to 2147483647, su
 // the server's weight, from 1 to 256. The order of the servers does not matter.
 //
 // A key is what the balance line takes from the request: for url_param the parameter as it
-// stands in the URL, with its escapes, which RawParam returns; for hdr the value of the
-// header up to the first comma; for hash the value of the expression. HAProxy hashes the
-// address of balance source otherwise, so that it is not covered.
+// stands in the URL, with its escapes, which RawParam returns; for uri the path as it stands
+// there, without the query; for hdr the value of the header up to the first comma; for hash
+// the value of the expression. For source, GetHash takes what HAProxySource returns. Where a
+// request lacks the parameter, or where the header is missing or empty, HAProxy takes the
+// servers in turn.
 //
-// A server that is down or disabled is a Draining backend, not an Unhealthy one: HAProxy
-// takes its points out, and then other points are nearer to its keys.
+// A server that is down or disabled or weighs 0 is a Draining backend, not an Unhealthy one:
+// HAProxy takes its points out, and then other points are nearer to its keys.
 //
 // The tests compare it with HAProxy 2.6.12, which forwards random keys to random servers,
 // with all functions, weights, identifiers and servers that are disabled. Not covered are
 // the hash-key of a server in HAProxy 3, which makes points of another number than the id,
 // and hash-balance-factor, slowstart, backup servers and dynamic weights.
 func HAProxy(function HAProxyFunction, modifiers ...HAProxyModifier) chash.RingOption {
-	name := "haproxy"
-	var hash func(key string) uint32
-	switch function {
-	case HAProxySDBM, "":
-		function, hash = HAProxySDBM, sdbm
-	case HAProxyDJB2:
-		hash = djb2
-	case HAProxyWT6:
-		hash = wt6
-	case HAProxyCRC32:
-		hash = crc32Sum
-	default:
+	const name = "haproxy"
+	function = cmp.Or(function, HAProxySDBM)
+	hash := function.hash()
+	if hash == nil {
 		return badRing(name, fmt.Errorf("%w: the hash function %q of HAProxy; there are sdbm, djb2, wt6 and crc32", ErrSetting, function))
 	}
-	name += " " + string(function)
+	layout := name + " " + string(function)
 	for _, m := range modifiers {
 		if m != HAProxyAvalanche {
 			return badRing(name, fmt.Errorf("%w: the modifier %q of HAProxy; there is avalanche", ErrSetting, m))
 		}
 	}
 	if len(modifiers) > 0 {
-		name += " " + string(HAProxyAvalanche)
+		layout += " " + string(HAProxyAvalanche)
 		plain := hash
 		hash = func(key string) uint32 { return avalanche(plain(key)) }
 	}
-	return ringOption(name, hash, haproxyPoints, haproxyNames, nil)
+	return ringOption(layout, hash, haproxyPoints, haproxyNames, nil)
+}
+
+// hash returns the function of that name, or nil.
+func (f HAProxyFunction) hash() func(key string) uint32 {
+	switch f {
+	case HAProxySDBM:
+		return sdbm
+	case HAProxyDJB2:
+		return djb2
+	case HAProxyWT6:
+		return wt6
+	case HAProxyCRC32:
+		return crc32Sum
+	}
+	return nil
+}
+
+// HAProxySource returns the hash of a client's address for a backend with balance source, which
+// GetHash of a ring with the placement of HAProxy takes. The modifiers are those of the
+// hash-type; its function does not matter. The hash of an address that is not valid is 0.
+func HAProxySource(client netip.Addr, modifiers ...HAProxyModifier) uint64 {
+	h := uint32(0)
+	for word := range slices.Chunk(client.AsSlice(), 4) {
+		h ^= binary.BigEndian.Uint32(word)
+	}
+	if slices.Contains(modifiers, HAProxyAvalanche) {
+		h = avalanche(h)
+	}
+	return uint64(h) << 32
 }
 
 // A haproxyPoint is a point as HAProxy has it.

@@ -2,7 +2,6 @@ package chashcompat
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -48,7 +47,7 @@ func isSocket(name string) bool { return strings.HasPrefix(name, "/") && isPlain
 // matter. An empty one is the default.
 //
 // A hash key is HOST:PORT as the client was given them, also with the port 11211, or the
-// path of a socket. The weight is the server's weight. As soon as one server weighs more
+// path of a socket. The weight is the server's weight, of any size. As soon as one server weighs more
 // than 1, libmemcached has other points for all of them, and so has this; the tests set the
 // distribution before they add servers. The order is that of the servers. It matters where
 // two servers have a point at one position: then the first server has it.
@@ -81,7 +80,7 @@ func libmemcachedPoints(hash func(key string) uint32, label func(name string) st
 		if totalWeight(placements) == uint64(len(placements)) {
 			return equal(placements, arranged)
 		}
-		return ketama(placements, arranged, libmemcachedFours, label)
+		return ketama(placements, arranged, label)
 	}
 }
 
@@ -122,11 +121,7 @@ func LibmemcachedWeighted(order ...string) chash.RingOption {
 }
 
 func libmemcachedWeighted(placements []chash.Placement, arranged []int) (ring, error) {
-	return ketama(placements, arranged, libmemcachedFours, libmemcachedLabel)
-}
-
-func libmemcachedFours(share, n float32) float32 {
-	return float32(math.Floor(float64(float32(float32(float32(share*160)/4)*n) + 1e-10)))
+	return ketama(placements, arranged, libmemcachedLabel)
 }
 
 // Spymemcached is the placement of a libmemcached client that places servers as the Java
@@ -148,22 +143,21 @@ func Spymemcached(order ...string) chash.RingOption {
 }
 
 // ketama returns the points of a ring on which each placement has about 160 by the
-// average weight, in fours. The function returns how many fours a share of the weight
-// gives among n placements, in the arithmetic of the system.
-func ketama(placements []chash.Placement, arranged []int, fours func(share, n float32) float32, label func(name string) string) (ring, error) {
-	total, err := boundedWeight(placements)
-	if err != nil {
-		return nil, err
-	}
+// average weight, in fours. libmemcached and twemproxy compute their number in float32. They
+// also add 1e-10 before they round down, which never matters: what is below an integer is
+// farther from it.
+func ketama(placements []chash.Placement, arranged []int, label func(name string) string) (ring, error) {
+	n := float32(len(placements))
 	r, err := newRing(160 * uint64(len(placements)))
 	if err != nil {
 		return nil, err
 	}
+	total := totalWeight(placements)
 	var buf []byte
 	for _, p := range arranged {
 		text := label(placements[p].HashKey)
 		share := float32(placements[p].Weight) / float32(total)
-		for i := range int(fours(share, float32(len(placements)))) {
+		for i := range int(float32(share*160/4) * n) {
 			buf = strconv.AppendInt(append(buf[:0], text...), int64(i), 10)
 			r.addMD5(buf, p)
 		}

@@ -36,7 +36,8 @@ func cutUnix(name string) (path string, found bool) {
 // Without an order, the server with the smaller hash key has it.
 //
 // A key is the value of the directive's first argument. $arg_k is the parameter as it stands
-// in the URL, with its escapes: RawParam returns it. $http_x_key is the value of a header.
+// in the URL, with its escapes: RawParam returns it. $http_x_key is the value of a header. An
+// empty key has no place: nginx takes the servers in turn.
 //
 // A server that is down is an Unhealthy backend: its keys go to the next point.
 //

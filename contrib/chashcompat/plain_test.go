@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strconv"
 	"testing"
@@ -109,6 +110,88 @@ func plainKatran(backends []chash.Backend[string], size, version int) []int {
 		}
 	}
 	return t.slots
+}
+
+// plainCilium fills a table as Cilium does.
+func plainCilium(backends []chash.Backend[string], size int, seed uint64) []int {
+	t := newPlainTable(size, 64)
+	sum := uint64(0)
+	for _, b := range backends {
+		t.prefer(murmur3.SeedStringSum128(seed, seed, "["+b.Name+",State:active]"))
+		sum += uint64(b.Weight)
+	}
+	credits := make([]float64, len(backends))
+	for i, b := range backends {
+		credits[i] = float64(b.Weight) / float64(len(backends))
+	}
+	for n := range size {
+		i := n % len(backends)
+		if sum/uint64(len(backends)) > 1 {
+			for uint64(n+1)*uint64(backends[i].Weight) < uint64(credits[i]) {
+				i = (i + 1) % len(backends)
+			}
+			credits[i] += float64(sum)
+		}
+		t.claim(i)
+	}
+	return t.slots
+}
+
+func TestCilium_Plain(t *testing.T) {
+	r := rand.New(rand.NewPCG(14, 2))
+	for i := range 40 {
+		size := []int{251, 509}[r.IntN(2)]
+		backends := randomBackends(r, 1+r.IntN(40), []uint32{1, 2, 3, 100, 65535}[i%5])
+		for i := range backends {
+			backends[i].Name = fmt.Sprintf("10.0.%d.%d:80/TCP", r.IntN(256), i)
+			backends[i].Value = backends[i].Name
+		}
+		slices.SortFunc(backends, func(a, b chash.Backend[string]) int { return compareTexts(a.Name, b.Name) })
+		requireSlots(t, plainCilium(backends, size, 0x24B7EF82), backends, chashcompat.Cilium("JLfvgnHc2kaSUFaI"))
+	}
+}
+
+// plainAvalanche is the hash that HAProxy makes its points by.
+func plainAvalanche(a uint32) uint32 {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], a)
+	return uint32(chashcompat.HAProxySource(netip.AddrFrom4(b), chashcompat.HAProxyAvalanche) >> 32)
+}
+
+// HAProxy's ring has the nearest of all points, and half way between two the one before.
+func TestHAProxy_Plain(t *testing.T) {
+	r := rand.New(rand.NewPCG(14, 3))
+	for range 20 {
+		backends := make([]chash.Backend[uint32], 1+r.IntN(8))
+		points := map[uint32]uint32{}
+		var positions []uint32
+		for i := range backends {
+			id := uint32(i*100 + r.IntN(100) + 1)
+			backends[i] = chash.Backend[uint32]{Name: strconv.Itoa(int(id)), Weight: 1 + r.Uint32N(3), Value: id}
+			for n := range 16 * backends[i].Weight {
+				positions = append(positions, plainAvalanche(id*4096+n))
+				points[positions[len(positions)-1]] = id
+			}
+		}
+		ring, err := chash.NewRing(backends, chashcompat.HAProxy(""))
+		require.NoError(t, err)
+		slices.Sort(positions)
+		for i, p := range positions {
+			next := positions[(i+1)%len(positions)]
+			for _, hash := range []uint32{p - 1, p, p + 1, p + (next-p)/2 - 1, p + (next-p)/2, p + (next-p)/2 + 1, r.Uint32()} {
+				at, found := slices.BinarySearch(positions, hash)
+				after := positions[at%len(positions)]
+				before := positions[(at+len(positions)-1)%len(positions)]
+				want := points[after]
+				if !found && hash-before <= after-hash {
+					want = points[before]
+				}
+				got, err := ring.GetHash(uint64(hash) << 32)
+				require.NoError(t, err)
+				require.Equal(t, want, got, "hash %d", hash)
+			}
+		}
+	}
 }
 
 // randomBackends returns backends of weights up to a limit, sorted by name.
@@ -225,5 +308,25 @@ func TestTables_Skewed(t *testing.T) {
 		table, err := chash.NewMaglev(backends, option, chash.WithTableSize(size))
 		require.NoError(t, err)
 		require.Equal(t, size, table.Stats().Size)
+	}
+}
+
+// With a skip of 2^17, Katran's sums meet 2^15 slots and no others, so that it never ends.
+func TestKatran_Endless(t *testing.T) {
+	const size, skip = 262147, 1 << 17
+	var backend uint64
+	for {
+		text := binary.LittleEndian.AppendUint64(nil, backend)
+		h, _ := murmur3.SeedSum128(2307, 2307, binary.LittleEndian.AppendUint64(text, 2718281828))
+		if h%(size-1)+1 == skip {
+			break
+		}
+		backend++
+	}
+	name := strconv.FormatUint(backend, 10)
+	for _, option := range []chash.MaglevOption{chashcompat.KatranV1(), chashcompat.KatranV2()} {
+		_, err := chash.NewMaglev(chash.Named(name), option, chash.WithTableSize(size))
+		require.ErrorIs(t, err, chashcompat.ErrSetting)
+		require.ErrorContains(t, err, "does not end")
 	}
 }

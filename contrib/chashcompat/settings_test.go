@@ -83,10 +83,13 @@ func TestWeights(t *testing.T) {
 	require.ErrorIs(t, ring(weighted(257, "1", "2"), chashcompat.HAProxy("")), chashcompat.ErrWeight)
 	for _, option := range []chash.RingOption{
 		chashcompat.EnvoyRingHash(chashcompat.RingSize{Max: 2000}), chashcompat.GRPCRingHash(chashcompat.RingSize{}),
-		chashcompat.LibmemcachedWeighted(), chashcompat.Libmemcached(""), chashcompat.Twemproxy(""),
+		chashcompat.Twemproxy(""),
 	} {
 		require.NoError(t, ring(weighted(math.MaxUint32-1, "a:1", "b:1"), option))
 		require.ErrorIs(t, ring(weighted(math.MaxUint32, "a:1", "b:1"), option), chashcompat.ErrWeight)
+	}
+	for _, option := range []chash.RingOption{chashcompat.LibmemcachedWeighted(), chashcompat.Libmemcached(""), chashcompat.Spymemcached()} {
+		require.NoError(t, ring(weighted(math.MaxUint32, "a:1", "b:1"), option), "the sum has 64 bits")
 	}
 	require.ErrorIs(t, ring(weighted(math.MaxUint32, "a:1"), chashcompat.Nginx()), chash.ErrRingTooLarge)
 
@@ -113,4 +116,42 @@ func TestWeights_ChangeNothing(t *testing.T) {
 	before := ring.Fingerprint()
 	require.ErrorIs(t, ring.SetWeight("1", 300), chashcompat.ErrWeight)
 	require.Equal(t, before, ring.Fingerprint())
+}
+
+// Layouts with different settings have different names, which Marshal writes: they must not
+// change.
+func TestLayoutNames(t *testing.T) {
+	for want, option := range map[string]chash.RingOption{
+		"nginx":                                 chashcompat.Nginx(),
+		"haproxy sdbm":                          chashcompat.HAProxy(""),
+		"haproxy sdbm avalanche":                chashcompat.HAProxy(chashcompat.HAProxySDBM, chashcompat.HAProxyAvalanche),
+		"haproxy djb2":                          chashcompat.HAProxy(chashcompat.HAProxyDJB2),
+		"haproxy wt6":                           chashcompat.HAProxy(chashcompat.HAProxyWT6),
+		"haproxy crc32":                         chashcompat.HAProxy(chashcompat.HAProxyCRC32),
+		"libmemcached consistent one_at_a_time": chashcompat.Libmemcached(""),
+		"libmemcached consistent md5":           chashcompat.Libmemcached(chashcompat.LibmemcachedMD5),
+		"libmemcached weighted":                 chashcompat.LibmemcachedWeighted(),
+		"spymemcached":                          chashcompat.Spymemcached(),
+		"twemproxy fnv1a_64":                    chashcompat.Twemproxy(""),
+		"twemproxy one_at_a_time":               chashcompat.Twemproxy(chashcompat.TwemproxyOneAtATime),
+		"envoy ring_hash 1024 8388608":          chashcompat.EnvoyRingHash(chashcompat.RingSize{}),
+		"envoy ring_hash 1 2":                   chashcompat.EnvoyRingHash(chashcompat.RingSize{Min: 1, Max: 2}),
+		"grpc ring_hash 1024 4096":              chashcompat.GRPCRingHash(chashcompat.RingSize{}),
+		"thanos":                                chashcompat.Thanos(),
+		"groupcache":                            chashcompat.Groupcache(),
+	} {
+		ring, err := chash.NewRing[string](nil, option)
+		require.NoError(t, err)
+		require.Equal(t, want, ring.Stats().Layout)
+	}
+	for want, option := range map[string]chash.MaglevOption{
+		"envoy maglev":    chashcompat.EnvoyMaglev(),
+		"cilium 24b7ef82": chashcompat.Cilium("JLfvgnHc2kaSUFaI"),
+		"katran v1":       chashcompat.KatranV1(),
+		"katran v2":       chashcompat.KatranV2(),
+	} {
+		table, err := chash.NewMaglev[string](nil, option)
+		require.NoError(t, err)
+		require.Equal(t, want, table.Stats().Layout)
+	}
 }

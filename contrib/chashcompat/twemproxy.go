@@ -2,7 +2,6 @@ package chashcompat
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/chash-go/chash"
@@ -46,11 +45,15 @@ func (h TwemproxyHash) function() func(key string) uint32 {
 	return nil
 }
 
-var twemproxyNames = form{"twemproxy", `HOST:PORT without the weight, or the name that follows them, such as "10.0.0.1:11211" or "alpha"`, func(name string) bool {
+// twemproxyMaxName is the length of the longest name that fits: with a number of 10 digits
+// it has 272 bytes, and twemproxy cuts off what is beyond them.
+const twemproxyMaxName = 261
+
+var twemproxyNames = form{"twemproxy", `HOST:PORT without the weight, the path of a socket, or the name that follows them, of up to 261 bytes, such as "10.0.0.1:11211" or "alpha"`, func(name string) bool {
 	rest, _, found := splitPort(name)
 	host, _, twice := splitPort(rest)
-	withWeight := found && twice && !strings.Contains(host, ":")
-	return isPlain(name) && !withWeight
+	withWeight := found && (twice && !strings.Contains(host, ":") || isSocket(name))
+	return isPlain(name) && !withWeight && len(name) <= twemproxyMaxName
 }}
 
 // Twemproxy is the placement of a twemproxy (nutcracker) pool with these settings:
@@ -59,13 +62,15 @@ var twemproxyNames = form{"twemproxy", `HOST:PORT without the weight, or the nam
 //	distribution: ketama
 //
 // The hash is that of the pool; an empty one is the default, fnv1a_64. A hash key is the
-// name at the end of a line of servers or, if there is none, HOST:PORT as it stands there,
-// also with the port 11211. The weight is the weight of that line. The order is that of the
-// lines. It matters where two servers have a point at one position: then the first server
-// has it. A name at the end of a line must not end in :11211, since that is cut off here.
+// name at the end of a line of servers. If there is none, it is HOST:PORT as it stands there,
+// also with the port 11211, or the path of a socket. A name at the end of a line must not end
+// in :11211, which is cut off here, and must not begin with a slash, which is a socket here.
+// The weight is the weight of that line. All weights together are below 2^32. The order is
+// that of the lines. It matters where two servers have a point at one position: then the
+// first server has it.
 //
 // A key is the key of the request. If the pool has a hash_tag, it is what TwemproxyKey
-// returns.
+// returns. Whatever the hash of the pool is, that of an empty key is 0. Redis has such a key.
 //
 // A server that auto_eject_hosts has ejected is a Draining backend, since the others are then
 // placed without it.
@@ -83,16 +88,29 @@ func Twemproxy(hash TwemproxyHash, order ...string) chash.RingOption {
 	if keys == nil {
 		return badRing(name, fmt.Errorf("%w: the hash %q of twemproxy", ErrSetting, hash))
 	}
-	return ringOption(name+" "+string(hash), keys, twemproxyPoints, twemproxyNames, order)
+	hashOrZero := func(key string) uint32 {
+		if key == "" {
+			return 0
+		}
+		return keys(key)
+	}
+	return ringOption(name+" "+string(hash), hashOrZero, twemproxyPoints, twemproxyNames, order)
 }
 
 func twemproxyPoints(placements []chash.Placement, arranged []int) (ring, error) {
-	fours := func(share, n float32) float32 {
-		return float32(math.Floor(float64(float32(float64(float32(float32(share*160)/4)*n) + 1e-10))))
+	if _, err := boundedWeight(placements); err != nil {
+		return nil, err
 	}
-	return ketama(placements, arranged, fours, func(name string) string {
-		return strings.TrimSuffix(name, memcachedPort) + "-"
-	})
+	return ketama(placements, arranged, twemproxyLabel)
+}
+
+// twemproxyLabel is the name of a server as twemproxy reads it from its line. That of a socket
+// has the colon before the weight.
+func twemproxyLabel(name string) string {
+	if isSocket(name) {
+		return name + ":-"
+	}
+	return strings.TrimSuffix(name, memcachedPort) + "-"
 }
 
 // TwemproxyKey returns the part of a key that twemproxy hashes for a pool with that hash_tag,

@@ -55,8 +55,16 @@ func (s Source) Text(n int, allowed func(c byte) bool) string {
 	return string(text)
 }
 
-// Key returns a key of one of several kinds, without control characters and spaces.
-func (s Source) Key() string {
+// Bounds of the length of keys: that of memcached, less what tests put around one, and a
+// large one.
+const (
+	Short = 120
+	Long  = 300
+)
+
+// Key returns a key of one of several kinds, of up to longest bytes, without control
+// characters and spaces.
+func (s Source) Key(longest int) string {
 	switch s.IntN(4) {
 	case 0:
 		return "user:" + strconv.Itoa(s.IntN(1_000_000_000))
@@ -65,16 +73,16 @@ func (s Source) Key() string {
 	case 2:
 		return s.Text(30, func(c byte) bool { return c > ' ' && c < 0x7F })
 	default:
-		return s.Text(120, func(c byte) bool { return c > ' ' && c != 0x7F })
+		return s.Text(longest, func(c byte) bool { return c > ' ' && c != 0x7F })
 	}
 }
 
-// Keys returns n different keys.
-func (s Source) Keys(n int) []string {
+// Keys returns n different keys of up to longest bytes, none of them empty.
+func (s Source) Keys(n, longest int) []string {
 	keys := make([]string, 0, n)
 	met := map[string]bool{}
 	for len(keys) < n {
-		if key := s.Key(); !met[key] {
+		if key := s.Key(longest); !met[key] {
 			met[key] = true
 			keys = append(keys, key)
 		}

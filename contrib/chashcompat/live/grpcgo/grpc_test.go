@@ -39,7 +39,7 @@ func TestGRPC(t *testing.T) {
 	servers := serve(t, s, 24)
 	var count live.Tally
 	for i := range pools {
-		p := s.Pool(servers, 20, []int{1, 5, 1000}[s.IntN(3)])
+		p := s.Pool(servers, 20, []int{1, 5, 1000, 200_000_000}[s.IntN(4)])
 		if s.IntN(2) == 0 {
 			for j := range p {
 				p[j].HashKey = fmt.Sprintf("pod-%d", s.IntN(1_000_000)*100+j)
@@ -56,8 +56,8 @@ func TestGRPC(t *testing.T) {
 		}
 		ring, err := chash.NewRing(p, chashcompat.GRPCRingHash(size))
 		require.NoError(t, err)
-		compare(t, client(t, p, size), ring, s.Keys(keys))
-		count.Keys += keys
+		compare(t, client(t, p, size), ring, append(s.Keys(keys, live.Long), ""))
+		count.Keys += keys + 1
 		count.Pools++
 	}
 	count.Done(t, "grpc-go "+grpc.Version)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/contrib/chashcompat"
 	"github.com/chash-go/chash/contrib/chashcompat/live"
 )
 
@@ -87,6 +89,40 @@ type question struct {
 	want  string // the name of the server that answers
 }
 
+// A request makes of a drawn key the question to a front, and what the front takes for the
+// key.
+type request func(key string) (q question, hashed string)
+
+// byQuery asks with a parameter, which the front sees with its escapes.
+func byQuery(path string) request {
+	return func(key string) (question, string) {
+		q := question{path: path, query: url.Values{"a": {"1"}, "k": {key}, "kk": {"2"}}}
+		hashed, _ := chashcompat.RawParam(q.query.Encode(), "k")
+		return q, hashed
+	}
+}
+
+// byHeader asks with a header.
+func byHeader(path string) request {
+	return func(key string) (question, string) { return question{path: path, key: key}, key }
+}
+
+// compare checks that the front takes for each key the server that the ring says.
+func (f *front) compare(t *testing.T, count *live.Tally, ring *chash.Ring[string], keys []string, ask request) {
+	t.Helper()
+	questions := make([]question, len(keys))
+	for i, key := range keys {
+		q, hashed := ask(key)
+		want, err := ring.Get(hashed)
+		require.NoError(t, err)
+		q.want = want
+		questions[i] = q
+	}
+	f.ask(t, questions)
+	count.Keys += len(keys)
+	count.Pools++
+}
+
 // ask sends all the questions, some at a time, and checks the answers.
 func (f *front) ask(t *testing.T, questions []question) {
 	t.Helper()
@@ -107,7 +143,11 @@ func (f *front) ask(t *testing.T, questions []question) {
 
 // send returns the name of the server that answers, or what went wrong.
 func (f *front) send(q question) string {
-	r, err := http.NewRequest("GET", "http://front"+q.path+"?"+q.query.Encode(), nil)
+	target := "http://front" + q.path
+	if q.query != nil {
+		target += "?" + q.query.Encode()
+	}
+	r, err := http.NewRequest("GET", target, nil)
 	if err != nil {
 		return err.Error()
 	}

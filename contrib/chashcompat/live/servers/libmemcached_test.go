@@ -6,7 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"maps"
-	"net"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -47,9 +47,9 @@ type script struct {
 func (c *script) pool(mode, hash, ketamaHash string, p live.Pool) {
 	fmt.Fprintf(&c.input, "pool %s %s %s\n", mode, hash, ketamaHash)
 	for _, b := range p {
-		host, port, err := net.SplitHostPort(b.Name)
-		if err != nil { // the path of a socket
-			host, port = b.Name, "0"
+		host, port := b.Name, "0" // of a socket
+		if colon := strings.LastIndexByte(b.Name, ':'); b.Name[0] != '/' {
+			host, port = b.Name[:colon], b.Name[colon+1:]
 		}
 		fmt.Fprintf(&c.input, "server %s %s %d\n", host, port, live.Weight(b))
 	}
@@ -95,8 +95,11 @@ func TestLibmemcached(t *testing.T) {
 	var hosts []string
 	for range 60 {
 		host := s.Loopback()
-		if s.IntN(2) == 0 {
+		switch s.IntN(5) {
+		case 0, 1:
 			host = fmt.Sprintf("cache-%d.example", s.IntN(1000))
+		case 2:
+			host = fmt.Sprintf("fd00::%x", s.Between(1, 0xFFFF))
 		}
 		port := 11211
 		if s.IntN(3) > 0 {
@@ -115,7 +118,7 @@ func TestLibmemcached(t *testing.T) {
 			var c script
 			var count live.Tally
 			for i := range pools / 3 {
-				p := s.Pool(hosts, 40, 1+s.IntN(1000))
+				p := s.Pool(hosts, 40, []int{1, 9, 1000, math.MaxUint32}[s.IntN(4)])
 				name, hash, ketamaHash := mode, "default", "default"
 				if s.IntN(2) == 0 || mode == "spy" {
 					hash = "md5"
@@ -130,12 +133,12 @@ func TestLibmemcached(t *testing.T) {
 				option := libmemcachedOption(mode, hashNamed(hash), p.Names())
 				ring, err := chash.NewRing(p, option)
 				require.NoError(t, err)
-				for _, key := range s.Keys(keys) {
+				for _, key := range append(s.Keys(keys, live.Long), "") {
 					owner, err := ring.Get(key)
 					require.NoError(t, err)
 					c.key("hash", key, slices.Index(p.Names(), owner))
 				}
-				count.Keys += keys
+				count.Keys += keys + 1
 				count.Pools++
 			}
 			c.run(t, client)
@@ -165,7 +168,7 @@ func TestLibmemcached_Servers(t *testing.T) {
 		ring, err := chash.NewRing(p, libmemcachedOption(mode, "md5", p.Names()))
 		require.NoError(t, err)
 		want := map[string]string{}
-		for _, key := range s.Keys(2000) {
+		for _, key := range s.Keys(2000, live.Short) {
 			key = mode + key
 			want[key], err = ring.Get(key)
 			require.NoError(t, err)

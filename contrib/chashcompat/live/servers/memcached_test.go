@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,26 +25,35 @@ type memcached struct {
 	reader *bufio.Reader
 }
 
-// startMemcached starts servers, one of them at the usual port, and returns them by
-// HOST:PORT.
+// startMemcached starts servers, and returns them by their names in a configuration: HOST:PORT
+// or the path of a socket. The first has the usual port, the second a socket, and the third
+// an address of IPv6.
 func startMemcached(t *testing.T, s live.Source, n int) map[string]*memcached {
 	t.Helper()
 	path := program(t, "memcached")
 	servers := map[string]*memcached{}
 	for i := range n {
 		host, port := s.Loopback(), "11211"
+		if i == 2 {
+			host = "::1"
+		}
 		if i > 0 {
 			port = freePort(t, host)
 		}
+		network, address, name := "tcp", net.JoinHostPort(host, port), host+":"+port
 		args := []string{"-l", host, "-p", port, "-U", "0", "-m", "64", "-t", "1"}
+		if i == 1 {
+			name = filepath.Join(workDir(t), "memcached")
+			network, address = "unix", name
+			args = []string{"-s", name, "-m", "64", "-t", "1"}
+		}
 		if os.Geteuid() == 0 {
 			me, err := user.Current()
 			require.NoError(t, err)
 			args = append(args, "-u", me.Username)
 		}
 		start(t, path, args...)
-		name := net.JoinHostPort(host, port)
-		conn := dial(t, "tcp", name)
+		conn := dial(t, network, address)
 		servers[name] = &memcached{conn, bufio.NewReader(conn)}
 	}
 	return servers

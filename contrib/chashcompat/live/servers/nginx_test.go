@@ -4,7 +4,6 @@ package servers
 
 import (
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,7 +26,7 @@ func TestNginx(t *testing.T) {
 	var upstreams, locations strings.Builder
 	var drawn []live.Pool
 	for i := range pools {
-		p := s.Pool(servers, 12, 9)
+		p := s.Pool(servers, 12, []int{1, 9, 200}[s.IntN(3)])
 		s.Down(p, chash.Unhealthy)
 		drawn = append(drawn, p)
 		variable := "$arg_k"
@@ -60,22 +59,11 @@ server { listen unix:%[3]s; %[4]s }
 	for i, p := range drawn {
 		ring, err := chash.NewRing(p, chashcompat.Nginx(p.Names()...))
 		require.NoError(t, err)
-		var questions []question
-		for _, key := range s.Keys(keys) {
-			q := question{path: fmt.Sprintf("/%d", i)}
-			if i%2 == 1 {
-				q.key = key
-			} else {
-				q.query = url.Values{"a": {"1"}, "k": {key}, "kk": {"2"}}
-				key, _ = chashcompat.RawParam(q.query.Encode(), "k")
-			}
-			q.want, err = ring.Get(key)
-			require.NoError(t, err)
-			questions = append(questions, q)
+		ask := byQuery(fmt.Sprintf("/%d", i))
+		if i%2 == 1 {
+			ask = byHeader(fmt.Sprintf("/%d", i))
 		}
-		f.ask(t, questions)
-		count.Keys += len(questions)
-		count.Pools++
+		f.compare(t, &count, ring, s.Keys(keys, live.Long), ask)
 	}
 	count.Done(t, version(path, "-v"))
 }

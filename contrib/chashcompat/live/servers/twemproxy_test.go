@@ -21,7 +21,7 @@ import (
 // twemproxy stores each key where the ring says, on real servers, with every hash, names
 // and hash tags.
 func TestTwemproxy(t *testing.T) {
-	const pools, keys = 32, 700
+	const pools, keys, longestName = 32, 700, 261
 	path := program(t, "nutcracker")
 	s := live.NewSource(t)
 	servers := startMemcached(t, s, 10)
@@ -58,6 +58,9 @@ func TestTwemproxy(t *testing.T) {
 			fmt.Fprintf(&config, "   - %s:%d", b.Name, live.Weight(*b))
 			if named {
 				b.HashKey = fmt.Sprintf("shard-%d", j)
+				if s.IntN(4) == 0 {
+					b.HashKey += strings.Repeat("x", longestName-len(b.HashKey)-s.IntN(100))
+				}
 				fmt.Fprintf(&config, " %s", b.HashKey)
 			}
 			fmt.Fprintln(&config)
@@ -65,17 +68,17 @@ func TestTwemproxy(t *testing.T) {
 		}
 		setups = append(setups, at)
 	}
-	start(t, path, "-c", writeFile(t, dir, "nutcracker.yml", config.String()), "-p", filepath.Join(dir, "pid"), "-s", freePort(t, "127.0.0.1"), "-a", "127.0.0.1")
+	startTwemproxy(t, path, dir, config.String())
 
 	var count live.Tally
 	for i, at := range setups {
 		ring, err := chash.NewRing(at.pool, chashcompat.Twemproxy(at.hash, at.order...))
 		require.NoError(t, err)
 		want := map[string]string{}
-		for _, key := range s.Keys(keys) {
+		for _, key := range s.Keys(keys, live.Short-10) {
 			key = fmt.Sprintf("%d/%s", i, key)
 			if s.IntN(2) == 0 {
-				key = key + "{" + s.Key()
+				key = key + "{" + s.Key(live.Short)
 				if s.IntN(2) == 0 {
 					key += "}"
 				}
@@ -89,4 +92,10 @@ func TestTwemproxy(t *testing.T) {
 		count.Pools++
 	}
 	count.Done(t, version(path, "-V"))
+}
+
+// startTwemproxy starts twemproxy with a configuration.
+func startTwemproxy(t *testing.T, path, dir, config string) {
+	t.Helper()
+	start(t, path, "-c", writeFile(t, dir, "nutcracker.yml", config), "-p", filepath.Join(dir, "pid"), "-s", freePort(t, "127.0.0.1"), "-a", "127.0.0.1")
 }

@@ -17,13 +17,27 @@ import (
 	"github.com/chash-go/chash/contrib/chashcompat/live"
 )
 
+type source struct{ live.Source }
+
+// text returns a text that is now and then empty.
+func (s source) text() string {
+	if s.IntN(20) == 0 {
+		return ""
+	}
+	return s.Key(live.Long)
+}
+
 // The hashring of Thanos has the same endpoints for each series and replica.
 func TestThanos(t *testing.T) {
 	const pools, series = 12, 1000
-	s := live.NewSource(t)
+	s := source{live.NewSource(t)}
 	var names []string
 	for i := range 40 {
-		names = append(names, fmt.Sprintf("thanos-receive-%d.thanos:%d", i, 10901+i%3))
+		host := fmt.Sprintf("thanos-receive-%d.thanos", i)
+		if i%4 == 0 {
+			host = fmt.Sprintf("[fd00::%x]", i+1)
+		}
+		names = append(names, fmt.Sprintf("%s:%d", host, 10901+i%3))
 	}
 	var count live.Tally
 	for range pools {
@@ -39,11 +53,11 @@ func TestThanos(t *testing.T) {
 		ring, err := chash.NewRing(p, chashcompat.Thanos())
 		require.NoError(t, err)
 		for range series {
-			tenant := s.Key()
+			tenant := s.text()
 			var labels []labelpb.ZLabel
 			var key []chashcompat.ThanosLabel
 			for range s.Between(0, 12) {
-				l := chashcompat.ThanosLabel{Name: s.Key(), Value: s.Key()}
+				l := chashcompat.ThanosLabel{Name: s.text(), Value: s.text()}
 				labels = append(labels, labelpb.ZLabel(l))
 				key = append(key, l)
 			}
