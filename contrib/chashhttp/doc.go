@@ -114,7 +114,7 @@
 // ProbeAll do; Options.FailOpen then sends requests nevertheless.
 //
 // A Transport changes no state but from Healthy to Unhealthy, and back if it was the
-// one that made it so. A backend that its user drains stays so; one that was removed
+// one that made it so, or was asked to Adopt the backend. A backend that its user drains stays so; one that was removed
 // is forgotten; one whose Value changed is probed where it is now. To take a backend
 // out by hand, make it Draining: a Transport cannot tell an Unhealthy of its user's
 // from its own where it has marked the backend too. A Set whose list has a marked

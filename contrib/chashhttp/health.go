@@ -149,11 +149,38 @@ func (h *health) eject(changes []Change, m member) []Change {
 	if !swapped {
 		return changes
 	}
+	return append(changes, Change{Name: m.place.name, URL: m.Value, State: chash.Unhealthy, For: h.lookAfter(m)})
+}
+
+// lookAfter has a backend probed from now on that is Unhealthy, and returns after what
+// time. The caller holds h.mu.
+func (h *health) lookAfter(m member) (wait time.Duration) {
 	now := time.Now()
-	wait := h.records.eject(m.address, rand.Float64())
+	wait = h.records.eject(m.address, rand.Float64())
 	h.marked[m.place] = &mark{server: m.address, since: now, until: now.Add(wait)}
 	h.wake()
-	return append(changes, Change{Name: m.place.name, URL: m.Value, State: chash.Unhealthy, For: wait})
+	return wait
+}
+
+// adopt looks after a backend that somebody else has made Unhealthy.
+func (h *health) adopt(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.prober == nil || h.closed {
+		return false
+	}
+	for tier := range h.tables {
+		at := place{tier, name}
+		b, found := h.tables.backend(at)
+		if !found || b.State != chash.Unhealthy {
+			continue
+		}
+		if h.marked[at] == nil {
+			h.lookAfter(member{at, b, addressOf(b.Value)})
+		}
+		return true
+	}
+	return false
 }
 
 // unhealthy reports whether all backends at a backend's address are said to be

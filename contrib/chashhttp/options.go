@@ -148,6 +148,11 @@ type Options struct {
 	ProbesDown int
 	ProbesUp   int
 
+	// ProbeBase sends the probes. The default is Base, over whose connections a probe
+	// finds what the next request would find. One that keeps no connections, with
+	// DisableKeepAlives, finds whether a backend still accepts new ones.
+	ProbeBase http.RoundTripper
+
 	// NoProbe leaves it to checks of the caller's own to bring backends back that were
 	// marked Unhealthy. It cannot be had with ProbeAll.
 	NoProbe bool

@@ -15,6 +15,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Base == nil {
 		o.Base = defaultBase()
 	}
+	setDefault(&o.ProbeBase, o.Base)
 	if o.Hosts == nil {
 		o.Hosts = []string{DefaultHost}
 	}

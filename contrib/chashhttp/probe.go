@@ -21,7 +21,7 @@ type prober struct {
 func newProber(opts Options) *prober {
 	target, _ := url.ParseRequestURI(opts.ProbePath) // which is valid
 	return &prober{
-		base:     opts.Base,
+		base:     opts.ProbeBase,
 		target:   target,
 		pass:     opts.ProbeStatus,
 		interval: opts.ProbeInterval,
@@ -32,8 +32,8 @@ func newProber(opts Options) *prober {
 }
 
 // probe asks a backend and returns why it does not pass, nil if it does. It goes the way
-// that all requests go, over the same transport, and finds what the next one of a user
-// would.
+// that all requests go, over the same transport unless Options.ProbeBase is another, and
+// finds what the next one of a user would.
 func (p *prober) probe(ctx context.Context, backend *url.URL) error {
 	if !reachable(backend) {
 		return ErrNoAddress

@@ -203,10 +203,17 @@ func (t *Transport) refuse(req *http.Request) error {
 
 // Check probes a URL once, as ProbePath and the other options say, and returns why it
 // does not pass, nil if it does. It need not be that of a backend, and nothing is
-// changed: it is for a backend that is yet to be added.
+// changed: it is for a backend that is yet to be added. One that does not pass can be
+// added Unhealthy, and left to Adopt.
 func (t *Transport) Check(ctx context.Context, backend *url.URL) error {
 	return t.prober.probe(ctx, backend)
 }
+
+// Adopt looks after a backend that is Unhealthy, as if the Transport itself had marked
+// it: probes bring it back. It reports whether the backend is now looked after. It is
+// not if it is unknown or not Unhealthy, after Close, and with NoProbe. OnChange is not
+// called.
+func (t *Transport) Adopt(name string) bool { return t.health.adopt(name) }
 
 // Stats are counts since a Transport was made.
 type Stats struct {
