@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -24,21 +25,32 @@ const largestMember = 64 << 10
 //	DELETE /members/{name}           remove it
 //	POST   /members/{name}/drain     give its keys to the others
 //	POST   /members/{name}/undrain   and back
+//	GET    /metrics                  counts, in Prometheus' text format
 type admin struct {
-	pool    *pool
-	checker *checker
+	pool *pool
+	log  *slog.Logger
 }
 
-func newAdmin(p *pool, c *checker) http.Handler {
-	a := &admin{p, c}
+func newAdmin(p *pool, h *proxy, c config, log *slog.Logger) http.Handler {
+	a := &admin{p, log}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /members", a.list)
 	mux.HandleFunc("POST /members", a.add)
 	mux.HandleFunc("GET /members/{name}", a.show)
 	mux.HandleFunc("DELETE /members/{name}", a.remove)
-	mux.HandleFunc("POST /members/{name}/drain", a.change(p.drain))
-	mux.HandleFunc("POST /members/{name}/undrain", a.change(p.undrain))
-	return mux
+	mux.HandleFunc("POST /members/{name}/drain", a.change("drain", p.drain))
+	mux.HandleFunc("POST /members/{name}/undrain", a.change("undrain", p.undrain))
+	mux.HandleFunc("GET /metrics", h.serveMetrics)
+	return newGuard(mux, c)
+}
+
+// note logs what somebody has changed, or tried to.
+func (a *admin) note(r *http.Request, change, name string, err error) {
+	if err != nil {
+		a.log.Warn("admin request failed", "change", change, "name", name, "client", r.RemoteAddr, "error", err)
+		return
+	}
+	a.log.Info("admin request", "change", change, "name", name, "client", r.RemoteAddr)
 }
 
 func (a *admin) list(w http.ResponseWriter, _ *http.Request) {
@@ -57,12 +69,9 @@ func (a *admin) add(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	b := newBackend(s)
-	if err := a.checker.check(r.Context(), b); err != nil {
-		writeError(w, err)
-		return
-	}
-	if err := a.pool.add(b, s.weight); err != nil {
+	err = a.pool.add(r.Context(), s)
+	a.note(r, "add", s.name, err)
+	if err != nil {
 		writeError(w, err)
 		return
 	}
@@ -71,7 +80,9 @@ func (a *admin) add(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *admin) remove(w http.ResponseWriter, r *http.Request) {
-	if err := a.pool.remove(r.PathValue("name")); err != nil {
+	err := a.pool.remove(r.Context(), r.PathValue("name"))
+	a.note(r, "remove", r.PathValue("name"), err)
+	if err != nil {
 		writeError(w, err)
 		return
 	}
@@ -79,10 +90,12 @@ func (a *admin) remove(w http.ResponseWriter, r *http.Request) {
 }
 
 // change returns a handler that does something to one backend and shows it.
-func (a *admin) change(do func(name string) error) http.HandlerFunc {
+func (a *admin) change(what string, do func(ctx context.Context, name string) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
-		if err := do(name); err != nil {
+		err := do(r.Context(), name)
+		a.note(r, what, name, err)
+		if err != nil {
 			writeError(w, err)
 			return
 		}

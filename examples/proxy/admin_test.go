@@ -81,16 +81,31 @@ func TestAdmin_AddDead(t *testing.T) {
 	}
 }
 
-// Checks go on during a drain, but do not end it.
+// It gets its keys when it is there.
+func TestAdmin_AddSick(t *testing.T) {
+	t.Parallel()
+	p := start(t, startTestBackends(t, "a", "b").flags("-health-interval=5ms")...)
+	sick := startTestBackend(t, "c")
+	sick.sick.Store(true)
+	require.Equal(t, http.StatusCreated, p.request(t, "POST", "/members", `{"name":"c","url":"`+sick.url+`"}`, nil))
+	checks := sick.checks.Load()
+	eventually(t, "it is checked", func() bool { return sick.checks.Load() > checks+1 })
+	require.Equal(t, "unhealthy", p.state(t, "c"))
+	sick.sick.Store(false)
+	eventually(t, "c is healthy", func() bool { return p.state(t, "c") == "healthy" })
+	agree(t, p, newTable(t, []string{"a", "b", "c"}))
+}
+
+// Checks do not end a drain, and an undrain begins with one.
 func TestAdmin_DrainOutlastsChecks(t *testing.T) {
 	t.Parallel()
 	backends := startTestBackends(t, "a", "b")
-	b := backends.named("b")
+	a, b := backends.named("a"), backends.named("b")
 	p := start(t, backends.flags("-health-interval=5ms", "-health-up=1", "-health-down=1")...)
 	checked := func(times int64) {
 		t.Helper()
-		from := b.checks.Load()
-		eventually(t, "more checks", func() bool { return b.checks.Load() >= from+times })
+		from := a.checks.Load()
+		eventually(t, "more checks", func() bool { return a.checks.Load() >= from+times })
 	}
 	require.Equal(t, http.StatusOK, p.request(t, "POST", "/members/b/drain", "", nil))
 	b.sick.Store(true)
@@ -100,12 +115,15 @@ func TestAdmin_DrainOutlastsChecks(t *testing.T) {
 	checked(3)
 	require.Equal(t, "draining", p.state(t, "b"))
 
-	// What they found is there when the drain is taken back.
+	// How it is counts again when the drain is taken back, and from then on.
 	b.sick.Store(true)
-	checked(3)
 	var shown shownMember
 	require.Equal(t, http.StatusOK, p.request(t, "POST", "/members/b/undrain", "", &shown))
 	require.Equal(t, "unhealthy", shown.State)
+	b.sick.Store(false)
+	eventually(t, "b is healthy", func() bool { return p.state(t, "b") == "healthy" })
+	require.Equal(t, http.StatusOK, p.request(t, "POST", "/members/b/undrain", "", &shown), "without a drain")
+	require.Equal(t, "healthy", shown.State)
 }
 
 func TestAdmin_Errors(t *testing.T) {

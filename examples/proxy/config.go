@@ -1,13 +1,13 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,19 +20,22 @@ var errUsage = errors.New("wrong usage (-h lists the flags)")
 
 // config is what the flags say.
 type config struct {
-	listen    string
-	admin     string
-	backends  []spec
-	tableSize int
-	seed      uint64
-	key       chashhttp.Key
+	listen     string
+	admin      string
+	adminToken string
+	backends   []spec
+	roots      *x509.CertPool // that certificates of backends come from, nil for the system's
+	tableSize  int
+	seed       uint64
+	key        chashhttp.Key
 
-	attempts       int
-	retryBody      int64
-	requestTimeout time.Duration
-	connectTimeout time.Duration
-	drainTimeout   time.Duration
-	health         healthConfig
+	attempts     int
+	retryBody    int64
+	limits       limits
+	drainTimeout time.Duration
+	health       healthConfig
+	healthz      string
+	accessLog    string
 
 	demo         bool
 	demoRequests int
@@ -83,12 +86,22 @@ func (c *config) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("proxy", flag.ContinueOnError)
 	f.StringVar(&c.listen, "listen", "127.0.0.1:8080", "`address` to serve on")
 	f.StringVar(&c.admin, "admin", "127.0.0.1:8081",
-		"`address` of the admin API, which asks for no password; empty for none")
+		"`address` of the admin API and of /metrics; empty for none")
+	f.Func("admin-token", "`token` that the admin API asks for, or @file with it; needed where -admin is not on loopback",
+		func(s string) (err error) {
+			c.adminToken, err = parseToken(s)
+			return err
+		})
 	f.Func("backend", "a backend as `name=url[,weight]`; repeat it for each", func(s string) error {
 		b, err := parseBackend(s)
 		c.backends = append(c.backends, b)
 		return err
 	})
+	f.Func("ca", "`file` of the certificates, in PEM, by which https backends are known, in place of the system's",
+		func(s string) (err error) {
+			c.roots, err = readRoots(s)
+			return err
+		})
 	f.IntVar(&c.tableSize, "table-size", chash.DefaultTableSize, "`slots` of the table, a prime")
 	f.Uint64Var(&c.seed, "seed", 0, "`seed` of the table; proxies that shall agree use the same")
 	f.Func("key", "what identifies a client: header:`name`, cookie:name or address (the default)", func(s string) error {
@@ -99,21 +112,35 @@ func (c *config) flags() *flag.FlagSet {
 	f.IntVar(&c.attempts, "attempts", 3, "`number` of backends to try for one request, at most")
 	f.Int64Var(&c.retryBody, "retry-body", 64<<10,
 		"`bytes` of a request's body to keep for another attempt; longer ones are sent once")
-	f.DurationVar(&c.requestTimeout, "request-timeout", time.Minute,
-		"time `limit` of a request, from its header to the end of its answer; 0 for none")
-	f.DurationVar(&c.connectTimeout, "connect-timeout", 2*time.Second, "time `limit` of a connection to a backend")
 	f.DurationVar(&c.drainTimeout, "drain-timeout", 15*time.Second,
 		"time `limit` of the requests in flight after SIGINT or SIGTERM")
+	c.limits.flags(f)
 	f.StringVar(&c.health.path, "health-path", "/healthz", "`path` on a backend that answers 2xx if it is healthy")
 	f.DurationVar(&c.health.interval, "health-interval", time.Second, "`time` between health checks")
 	f.DurationVar(&c.health.timeout, "health-timeout", time.Second, "time `limit` of a health check")
 	f.IntVar(&c.health.up, "health-up", 2, "`checks` passed in a row that make a backend healthy")
 	f.IntVar(&c.health.down, "health-down", 3,
 		"`checks` failed in a row, or attempts without an answer, that make a backend unhealthy")
+	f.StringVar(&c.healthz, "healthz", "/healthz",
+		"`path` on -listen that the proxy answers itself: 200 while it has a healthy backend, else 503; empty for none")
+	f.StringVar(&c.accessLog, "access-log", "", "`file` to append a line for each request to, or - for standard output")
 	f.BoolVar(&c.demo, "demo", c.demo, "demonstrate the proxy on loopback; takes -table-size and -seed")
 	f.IntVar(&c.demoRequests, "demo-requests", 20000, "`number` of requests of the demonstration")
 	f.IntVar(&c.demoClients, "demo-clients", 2000, "`number` of clients that send them")
 	return f
+}
+
+// flags are those of the time limits. None is of a request or an answer as a whole.
+func (l *limits) flags(f *flag.FlagSet) {
+	f.DurationVar(&l.connect, "connect-timeout", 2*time.Second, "time `limit` of a connection to a backend; 0 for none")
+	f.DurationVar(&l.clientHeader, "client-header-timeout", 10*time.Second,
+		"time `limit` of a client to send the header of a request; 0 for none")
+	f.DurationVar(&l.header, "header-timeout", 30*time.Second,
+		"time `limit` of a backend to send the header of its answer, once it has the request; 0 for none")
+	f.DurationVar(&l.idle, "idle-timeout", time.Minute,
+		"time `limit` of a client or backend that stops in the midst of a body, and between two requests; 0 for none")
+	f.DurationVar(&l.tunnel, "tunnel-timeout", time.Hour,
+		"time `limit` of an upgraded connection, such as WebSocket, on which nothing moves; 0 for none")
 }
 
 func (c *config) validate() error {
@@ -124,8 +151,13 @@ func (c *config) validate() error {
 		{c.attempts >= 1, "-attempts is below 1"},
 		{c.retryBody >= 0, "-retry-body is below 0"},
 		{c.retryBody <= math.MaxInt32, "-retry-body is above 2147483647"},
-		{c.requestTimeout >= 0, "-request-timeout is below 0"},
-		{c.connectTimeout > 0, "-connect-timeout is not above 0"},
+		{c.limits.connect >= 0, "-connect-timeout is below 0"},
+		{c.limits.clientHeader >= 0, "-client-header-timeout is below 0"},
+		{c.limits.header >= 0, "-header-timeout is below 0"},
+		{c.limits.idle >= 0, "-idle-timeout is below 0"},
+		{c.limits.tunnel >= 0, "-tunnel-timeout is below 0"},
+		{c.admin == "" || isLoopback(c.admin) || c.adminToken != "", "-admin is not on loopback and there is no -admin-token"},
+		{c.healthz == "" || strings.HasPrefix(c.healthz, "/"), "-healthz does not begin with a slash"},
 		{c.drainTimeout > 0, "-drain-timeout is not above 0"},
 		{strings.HasPrefix(c.health.path, "/"), "-health-path does not begin with a slash"},
 		{c.health.interval > 0, "-health-interval is not above 0"},
@@ -140,52 +172,4 @@ func (c *config) validate() error {
 		}
 	}
 	return nil
-}
-
-// parseKey parses header:name, cookie:name or address.
-func parseKey(s string) (chashhttp.Key, error) {
-	kind, name, named := strings.Cut(s, ":")
-	switch {
-	case kind == "header" && name != "":
-		return chashhttp.Header(name), nil
-	case kind == "cookie" && name != "":
-		return chashhttp.Cookie(name), nil
-	case kind == "address" && !named:
-		return chashhttp.RemoteAddr(), nil
-	}
-	return nil, fmt.Errorf("%q is none of header:name, cookie:name and address", s)
-}
-
-// parseBackend parses name=url[,weight].
-func parseBackend(s string) (spec, error) {
-	name, rest, found := strings.Cut(s, "=")
-	if !found {
-		return spec{}, errors.New("want name=url[,weight]")
-	}
-	address, weight := rest, uint64(1)
-	if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
-		var err error
-		if weight, err = strconv.ParseUint(rest[comma+1:], 10, 32); err != nil || weight == 0 {
-			return spec{}, fmt.Errorf("weight %q is not a number from 1 to 4294967295", rest[comma+1:])
-		}
-		address = rest[:comma]
-	}
-	u, err := parseURL(address)
-	return spec{name, u, uint32(weight)}, err
-}
-
-// parseURL parses where a backend is: scheme, host and perhaps a path, below
-// which it has what the proxy is asked for.
-func parseURL(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return nil, err
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("url %q is not http://host or https://host", s)
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("url %q has more than a scheme, a host and a path", u.Redacted())
-	}
-	return u, nil
 }

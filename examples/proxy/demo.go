@@ -34,13 +34,14 @@ const (
 // one backend under load, adds a fourth, and prints what became of the clients.
 // It returns an error if a request failed or a client moved without a reason.
 func demonstrate(ctx context.Context, c config, stdout, stderr io.Writer) error {
-	d := &demo{requests: c.demoRequests, clients: c.demoClients}
+	d := &demo{requests: c.demoRequests, clients: c.demoClients, stdout: stdout}
 	defer d.close()
+	fmt.Fprintf(stdout, "Starting three backends and a proxy before them, on loopback.\n")
 	if err := d.start(ctx, c, stderr); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "A proxy on %s, its admin API on %s, three backends behind it:\n%d requests of %d clients, %d at a time.\n\n",
-		d.service.front.url(), d.service.back.url(), d.requests, d.clients, demoWorkers)
+	fmt.Fprintf(stdout, "The proxy is %s, its admin API %s.\n%d clients send %d requests, %d at a time.\n\n",
+		d.service.front.url(), d.service.back.url(), d.clients, d.requests, demoWorkers)
 	r, err := d.run(ctx)
 	if err != nil {
 		return err
@@ -53,6 +54,7 @@ func demonstrate(ctx context.Context, c config, stdout, stderr io.Writer) error 
 type demo struct {
 	requests int
 	clients  int
+	stdout   io.Writer
 	backends []*demoBackend // the last is not added before its time
 	service  *service
 	client   *http.Client
@@ -70,7 +72,7 @@ func (d *demo) start(ctx context.Context, c config, stderr io.Writer) error {
 	}
 	c.listen, c.admin, c.key, c.backends = "127.0.0.1:0", "127.0.0.1:0", chashhttp.Header(demoHeader), nil
 	// Generous limits: the machine is busy with the load, and may be with more.
-	c.connectTimeout = 10 * time.Second
+	c.limits.connect = 10 * time.Second
 	c.health = healthConfig{
 		path:     "/healthz",
 		interval: 100 * time.Millisecond,
@@ -127,6 +129,7 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	r := newReport(d.requests, d.clients, stopped.name, added.name)
 	r.lookup = lookupTime(table, d.clients)
 	change := func(request int) error {
+		d.progress(r, request)
 		switch request {
 		case r.phases[1].begin:
 			stopped.stop()
@@ -146,8 +149,21 @@ func (d *demo) run(ctx context.Context) (*report, error) {
 	if r.members, err = d.members(ctx); err != nil {
 		return nil, err
 	}
-	r.retries = d.service.proxy.transport.Stats().Retries
+	r.retries = d.service.pool.transport.Stats().Retries
+	fmt.Fprintln(d.stdout)
 	return r, d.shutdown()
+}
+
+// progress says how far the demonstration is, ten times in all.
+func (d *demo) progress(r *report, request int) {
+	for i, p := range r.phases {
+		if request == p.begin {
+			fmt.Fprintf(d.stdout, "%d of %d: %s\n", i+1, len(r.phases), p.title)
+		}
+	}
+	if tenth := d.requests / 10; request > 0 && request%tenth == 0 {
+		fmt.Fprintf(d.stdout, "   %d requests sent\n", request)
+	}
 }
 
 // load sends the requests, those of a client in turn, and returns for each the
@@ -215,6 +231,7 @@ func (d *demo) add(ctx context.Context, b *demoBackend) error {
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	body, status, err := d.do(req)
 	if err == nil && status != http.StatusCreated {
 		err = fmt.Errorf("POST /members: status %d: %s", status, body)
@@ -251,7 +268,7 @@ func startBackend(name string) (*demoBackend, error) {
 		return nil, err
 	}
 	s := &http.Server{
-		ReadHeaderTimeout: headerTimeout,
+		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, name)
 		}),

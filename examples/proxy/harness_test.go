@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,12 +34,16 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	if name := os.Getenv(asBackend); name != "" {
+		serveAsProcess(name)
+	}
 	os.Exit(m.Run())
 }
 
 // A program is the proxy under test, in this process.
 type program struct {
 	proxy, admin string // where they listen
+	log          *lockedBuffer
 	client       *http.Client
 	quit         context.CancelFunc
 	ended        chan error // what run returned
@@ -56,9 +61,9 @@ func start(t *testing.T, flags ...string) *program {
 		ended:  make(chan error, 1),
 	}
 	reader, writer := io.Pipe()
-	log := new(lockedBuffer)
+	p.log = new(lockedBuffer)
 	go func() {
-		err := run(ctx, flags, writer, log)
+		err := run(ctx, flags, writer, p.log)
 		p.ended <- err
 		close(p.ended) // a test may have taken the error before the cleanup asks
 		writer.Close()
@@ -70,7 +75,7 @@ func start(t *testing.T, flags ...string) *program {
 			t.Errorf("run(%q) = %v, want nil", flags, err)
 		}
 		if t.Failed() {
-			t.Logf("the program's log:\n%s", log)
+			t.Logf("the program's log:\n%s", p.log)
 		}
 	})
 	p.proxy, p.admin = readAddresses(t, reader)
@@ -131,6 +136,7 @@ func startTestBackend(t *testing.T, name string) *testBackend {
 	b := &testBackend{name: name, url: "http://" + l.Addr().String(), listener: l}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", b.health)
+	mux.HandleFunc("/base/healthz", b.health)
 	mux.HandleFunc("/", b.answer)
 	b.server = &http.Server{Handler: mux}
 	go func() { _ = b.server.Serve(l) }()
@@ -159,8 +165,8 @@ func (b *testBackend) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// kill closes the listener and all connections.
-func (b *testBackend) kill() { _ = b.server.Close() }
+// kill closes the listener, which the server may not know yet, and all connections.
+func (b *testBackend) kill() { _ = b.listener.Close(); _ = b.server.Close() }
 
 // hold makes requests wait until release is closed or their connection is. The
 // first says on arrived that it has come.
@@ -265,7 +271,11 @@ func errorText(err error) string {
 // request sends one to the admin address and decodes the answer.
 func (p *program) request(t *testing.T, method, path, body string, into any) int {
 	t.Helper()
-	a := send(t, p.client, newRequest(t, method, p.admin+path, "", strings.NewReader(body)))
+	req := newRequest(t, method, p.admin+path, "", strings.NewReader(body))
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	a := send(t, p.client, req)
 	if into != nil {
 		require.NoError(t, json.Unmarshal([]byte(a.body), into), "%s %s: %s", method, path, a.body)
 	}
@@ -295,6 +305,13 @@ func (p *program) state(t *testing.T, name string) string {
 		}
 	}
 	return "absent"
+}
+
+// logs waits until the program has logged a line with that pattern.
+func (p *program) logs(t *testing.T, pattern string) {
+	t.Helper()
+	line := regexp.MustCompile("(?m)" + pattern)
+	eventually(t, "a line in the log: "+pattern, func() bool { return line.MatchString(p.log.String()) })
 }
 
 // eventually polls until the condition holds.

@@ -1,146 +1,179 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
-	"maps"
+	"net"
+	"net/http"
 	"net/url"
-	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/chash-go/chash"
 	"github.com/chash-go/chash/contrib/chashhttp"
 )
 
-// A backend is a server that the proxy sends requests to. The table has its URL; each
-// backend has one of its own, also where two are equal.
-type backend struct {
-	name   string
-	url    *url.URL
-	record record // guarded by pool.mu
-}
-
-// A pool is the backends behind one table. Lookups go to the table itself, which
-// is safe for that; changes go through the pool.
+// A pool is the backends: the table of them, and the transport that sends requests to
+// them and checks their health.
 type pool struct {
-	table *chash.Maglev[*url.URL]
-	log   *slog.Logger
-	up    int // checks passed in a row that mark a backend healthy
-	down  int // failed ones that mark it unhealthy
+	table     *chash.Maglev[*url.URL]
+	transport *chashhttp.Transport
+	log       *slog.Logger
 
-	// Held where a change depends on what is there: a check that ends during a
-	// drain must not bring the backend back.
-	mu       sync.Mutex
-	backends map[string]*backend // by name
+	unchecked  atomic.Int64  // backends of the start whose first check is not over
+	allChecked chan struct{} // is closed when that is none
+	changes    atomic.Uint64 // of health
+	closing    atomic.Bool
 }
 
-// newPool returns a pool in which every backend is unhealthy until it has been
-// checked.
+// newPool returns a pool whose backends are being checked.
 func newPool(c config, log *slog.Logger) (*pool, error) {
-	p := &pool{log: log, up: c.health.up, down: c.health.down, backends: make(map[string]*backend)}
+	p := &pool{log: log, allChecked: make(chan struct{})}
 	members := make([]chash.Backend[*url.URL], len(c.backends))
 	for i, s := range c.backends {
-		b := newBackend(s)
-		members[i] = b.member(s.weight)
-		p.backends[b.name] = b
+		members[i] = chash.Backend[*url.URL]{Name: s.name, Weight: s.weight, Value: s.url}
 	}
-	table, err := chash.NewMaglev(members, chash.WithTableSize(c.tableSize), chash.WithSeed(c.seed))
-	if err != nil {
+	var err error
+	if p.table, err = chash.NewMaglev(members, chash.WithTableSize(c.tableSize), chash.WithSeed(c.seed)); err != nil {
 		return nil, err
 	}
-	p.table = table
-	return p, nil
+	if p.unchecked.Store(int64(len(members))); len(members) == 0 {
+		close(p.allChecked)
+	}
+	// A check is a connection of its own: one that is open already says nothing of
+	// whether the backend still accepts any.
+	checks := newBase(c)
+	checks.DisableKeepAlives = true
+	p.transport, err = chashhttp.NewTransport(p.table, chashhttp.FromContext(), chashhttp.Options{
+		Base:             newBase(c),
+		AttemptTimeout:   cmp.Or(c.limits.header, chashhttp.NoTimeout),
+		MaxAttempts:      c.attempts,
+		KeepBody:         c.retryBody,
+		FailureThreshold: c.health.down,
+		ProbeAll:         true,
+		ProbeBase:        checks,
+		ProbePath:        c.health.path,
+		ProbeInterval:    c.health.interval,
+		ProbeTimeout:     c.health.timeout,
+		ProbesUp:         c.health.up,
+		ProbesDown:       c.health.down,
+		OnChange:         p.changed,
+	})
+	return p, err
 }
 
-func newBackend(s spec) *backend { return &backend{name: s.name, url: s.url} }
-
-// member returns the backend as the table holds it, as healthy as its record says.
-func (b *backend) member(weight uint32) chash.Backend[*url.URL] {
-	return chash.Backend[*url.URL]{Name: b.name, Weight: weight, State: b.record.state(), Value: b.url}
+// newBase returns what connects to the backends.
+func newBase(c config) *http.Transport {
+	base := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: c.limits.connect}).DialContext,
+		TLSHandshakeTimeout: c.limits.connect,
+		MaxIdleConnsPerHost: 64,
+		IdleConnTimeout:     c.limits.idle,
+		ForceAttemptHTTP2:   true,
+		DisableCompression:  true, // what a client did not ask for is not for us to undo
+	}
+	if c.roots != nil {
+		base.TLSClientConfig = newTLSConfig(c.roots)
+	}
+	return base
 }
 
-// list returns the backends, in no order.
-func (p *pool) list() []*backend {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Collect(maps.Values(p.backends))
+// wait waits until every backend of the start has been checked.
+func (p *pool) wait(ctx context.Context) error {
+	select {
+	case <-p.allChecked:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-// add adds a backend that was checked before: were it added first and found
-// healthy then, its keys would move twice, to other backends and from there to it.
-func (p *pool) add(b *backend, weight uint32) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.table.Add(b.member(weight)); err != nil {
+func (p *pool) close() error {
+	p.closing.Store(true) // the transport gives its backends back, which is no news of them
+	return p.transport.Close()
+}
+
+// changed takes in what the transport has found out about the health of a backend.
+func (p *pool) changed(c chashhttp.Change) {
+	if p.closing.Load() {
+		return
+	}
+	p.logHealth(c.Name, c.URL, c.State, c.Err)
+	if !c.First || c.State != chash.Healthy {
+		p.changes.Add(1)
+	}
+	if c.First && p.unchecked.Add(-1) == 0 {
+		close(p.allChecked)
+	}
+}
+
+func (p *pool) logHealth(name string, u *url.URL, state chash.State, reason error) {
+	if state == chash.Healthy {
+		p.log.Info("backend is healthy", "name", name, "url", u.Redacted())
+		return
+	}
+	p.log.Warn("backend is "+state.String(), "name", name, "url", u.Redacted(), "reason", reason)
+}
+
+// add checks a backend and adds it as it was found: a dead one gets no keys, and a
+// healthy one has its keys at once. Were it added first and checked then, the keys of a
+// dead one would move twice.
+func (p *pool) add(ctx context.Context, s spec) error {
+	state, reason, err := p.check(ctx, s.url)
+	if err != nil {
 		return err
 	}
-	p.backends[b.name] = b
+	b := chash.Backend[*url.URL]{Name: s.name, Weight: s.weight, State: state, Value: s.url}
+	if err := p.table.Add(b); err != nil {
+		return err
+	}
+	p.transport.Adopt(s.name) // until it is healthy
+	p.logHealth(s.name, s.url, state, reason)
 	return nil
+}
+
+// check returns how a backend is and, if it is Unhealthy, why.
+func (p *pool) check(ctx context.Context, u *url.URL) (state chash.State, reason, err error) {
+	reason = p.transport.Check(ctx, u)
+	if ctx.Err() != nil {
+		return 0, nil, ctx.Err()
+	}
+	if reason != nil {
+		return chash.Unhealthy, reason, nil
+	}
+	return chash.Healthy, nil, nil
 }
 
 // remove removes a backend. Its requests in flight end as they would have.
-func (p *pool) remove(name string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.table.Remove(name); err != nil {
-		return err
-	}
-	delete(p.backends, name)
-	return nil
-}
+func (p *pool) remove(_ context.Context, name string) error { return p.table.Remove(name) }
 
-// drain gives a backend's keys to the others. It goes on being checked.
-func (p *pool) drain(name string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// drain gives a backend's keys to the others.
+func (p *pool) drain(_ context.Context, name string) error {
 	return p.table.SetState(name, chash.Draining)
 }
 
-// undrain takes a drain back: the backend is as healthy as it was found last.
-func (p *pool) undrain(name string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b, found := p.backends[name]
+// undrain takes a drain back: the backend is as healthy as a check finds it now. One
+// that is not draining stays as it is.
+func (p *pool) undrain(ctx context.Context, name string) error {
+	b, found := p.table.Backend(name)
 	if !found {
 		return fmt.Errorf("%w: %q", chash.ErrBackendNotFound, name)
 	}
-	return p.table.SetState(name, b.record.state())
-}
-
-// checked takes in the result of a health check.
-func (p *pool) checked(b *backend, passed bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if b.record.checked(passed, p.up, p.down) {
-		p.publish(b)
+	if b.State != chash.Draining {
+		return nil
 	}
-}
-
-// fell takes in that the transport has marked a backend unhealthy in the table, before
-// its checks found it so. Only they bring it back, once its record says what the table
-// says. By now another may have that name, marked or not: the table knows.
-func (p *pool) fell(c chashhttp.Change) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b, found := p.table.Backend(c.Name)
-	if found && b.State != chash.Healthy && p.backends[c.Name].record.fell() {
-		p.publish(p.backends[c.Name])
+	state, reason, err := p.check(ctx, b.Value)
+	if err != nil {
+		return err
 	}
-}
-
-// publish makes the table say what a backend's record says, unless the backend
-// is draining or gone, whoever has its name now. The caller holds p.mu.
-func (p *pool) publish(b *backend) {
-	member, found := p.table.Backend(b.name)
-	if !found || member.Value != b.url || member.State == chash.Draining {
-		return
+	swapped, err := p.table.CompareAndSwapState(name, chash.Draining, state)
+	if err != nil || !swapped {
+		return err
 	}
-	state := b.record.state()
-	if err := p.table.SetState(b.name, state); err != nil {
-		p.log.Error("backend cannot change", "name", b.name, "state", state, "error", err)
-		return
-	}
-	p.log.Info("backend changed", "name", b.name, "state", state)
+	p.transport.Adopt(name)
+	p.logHealth(name, b.Value, state, reason)
+	return nil
 }
 
 // A member is a backend as the admin API shows it.

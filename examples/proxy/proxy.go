@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
+	"sync"
 	"time"
 
 	"github.com/chash-go/chash"
@@ -15,55 +15,69 @@ import (
 
 // A proxy is the handler that sends each request to the backend of its key.
 type proxy struct {
-	key       chashhttp.Key
-	timeout   time.Duration // of one request, 0 for none
-	log       *slog.Logger
-	transport *chashhttp.Transport
-	reverse   *httputil.ReverseProxy
+	pool    *pool
+	key     chashhttp.Key
+	limits  limits
+	healthz string // the path at which the proxy says how it is itself, empty for none
+	log     *slog.Logger
+	access  *accessLog // nil without one
+	metrics metrics
+	reverse *httputil.ReverseProxy
 }
 
 func newProxy(p *pool, c config, log *slog.Logger) (*proxy, error) {
-	transport, err := chashhttp.NewTransport(p.table, chashhttp.FromContext(), chashhttp.Options{
-		Base:             newBase(c),
-		MaxAttempts:      c.attempts,
-		KeepBody:         c.retryBody,
-		FailureThreshold: c.health.down,
-		NoProbe:          true, // the checks go on for all backends
-		OnChange:         p.fell,
-	})
+	access, err := openAccessLog(c.accessLog)
 	if err != nil {
 		return nil, err
 	}
-	h := &proxy{key: c.key, timeout: c.requestTimeout, log: log, transport: transport}
+	h := &proxy{pool: p, key: c.key, limits: c.limits, healthz: c.healthz, log: log, access: access}
 	h.reverse = &httputil.ReverseProxy{
-		Rewrite:      h.rewrite,
-		Transport:    transport,
-		ErrorHandler: h.fail,
-		ErrorLog:     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Rewrite:        h.rewrite,
+		Transport:      p.transport,
+		ModifyResponse: h.answered,
+		ErrorHandler:   h.fail,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		BufferPool:     new(buffers),
 	}
 	return h, nil
 }
 
-func newBase(c config) *http.Transport {
-	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: c.connectTimeout}).DialContext,
-		TLSHandshakeTimeout: c.connectTimeout,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     idleTimeout,
-		ForceAttemptHTTP2:   true,
-		DisableCompression:  true, // what a client did not ask for is not for us to undo
+func (h *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodConnect:
+		refuseConnect(w)
+		return
+	case h.healthz != "" && r.URL.Path == h.healthz && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		h.serveHealthz(w)
+		return
 	}
+	e := newExchange(w, r, &h.limits)
+	h.metrics.begin()
+	defer func() { // also where ReverseProxy panics, to cut an answer off
+		e.end()
+		took := time.Since(e.began)
+		h.metrics.end(e, took)
+		h.access.write(e, r, took)
+	}()
+	h.reverse.ServeHTTP(e, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
 }
 
-func (h *proxy) close() error { return h.transport.Close() }
+// refuseConnect refuses to make a tunnel, and does not read on: what follows the
+// header of a CONNECT is no request and no body. Passed on to a backend, it could be read
+// as a request of whoever is next on that connection.
+func refuseConnect(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	w.Header().Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+	http.Error(w, "this proxy makes no tunnels", http.StatusMethodNotAllowed)
+}
 
-func (h *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.timeout > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), h.timeout)
-		defer cancel()
-		r = r.WithContext(ctx)
+// serveHealthz answers for the proxy: it is well as long as it has a healthy backend.
+func (h *proxy) serveHealthz(w http.ResponseWriter) {
+	if h.pool.table.Stats().Healthy == 0 {
+		http.Error(w, "no healthy backend", http.StatusServiceUnavailable)
+		return
 	}
-	h.reverse.ServeHTTP(w, r)
+	_, _ = w.Write([]byte("ok\n"))
 }
 
 // rewrite leaves the choice of a backend to the transport, which makes it for
@@ -75,23 +89,52 @@ func (h *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out = r.Out.WithContext(chashhttp.WithKey(r.Out.Context(), h.key(r.In)))
 }
 
+// answered takes in the header of a backend's answer.
+func (h *proxy) answered(resp *http.Response) error {
+	e := exchangeOf(resp.Request.Context())
+	e.backend = resp.Request.URL.Host
+	if h.limits.idle > 0 && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Body = &steadyAnswer{ReadCloser: resp.Body, limit: h.limits.idle}
+	}
+	return nil
+}
+
 // fail answers a request that no backend answered.
 func (h *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := failStatus(r.Context(), err)
+	status := failStatus(exchangeOf(r.Context()), err)
 	if !errors.Is(r.Context().Err(), context.Canceled) { // else the client has gone
 		h.log.Warn("request failed", "method", r.Method, "path", r.URL.Path, "status", status, "error", err)
 	}
 	http.Error(w, http.StatusText(status), status)
 }
 
-func failStatus(ctx context.Context, err error) int {
+func failStatus(e *exchange, err error) int {
 	switch {
 	case errors.Is(err, chash.ErrNoBackends), errors.Is(err, chash.ErrNoHealthyBackends):
 		return http.StatusServiceUnavailable
+	case e.stalled.Load():
+		return http.StatusRequestTimeout
 	case errors.Is(err, chashhttp.ErrRequestBody), errors.Is(err, chashhttp.ErrInvalidURL):
 		return http.StatusBadRequest
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(err, chashhttp.ErrAttemptTimeout):
 		return http.StatusGatewayTimeout
 	}
 	return http.StatusBadGateway
 }
+
+// buffers are those that answers are copied through. Without them, they are most of
+// what a proxy allocates.
+type buffers struct{ pool sync.Pool }
+
+const bufferSize = 32 << 10
+
+// Get implements httputil.BufferPool.
+func (b *buffers) Get() []byte {
+	if array, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return array[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+// Put implements httputil.BufferPool.
+func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }

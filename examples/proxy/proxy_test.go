@@ -112,7 +112,7 @@ func TestRoundRobin(t *testing.T) {
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	b := startTestBackend(t, "a")
-	p := start(t, "-backend=a="+b.url+"/base", "-health-path=/../healthz")
+	p := start(t, "-backend=a="+b.url+"/base")
 	req := newRequest(t, http.MethodPost, p.proxy+"/path?x=1", "k", strings.NewReader("body"))
 	req.Header.Set("X-Forwarded-For", "forged")
 	require.Equal(t, answer{http.StatusOK, "a", "body"}, send(t, p.client, req))
@@ -179,9 +179,13 @@ func TestNoBackend(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, p.get(t, "").status)
 	require.Empty(t, p.members(t))
 
+	// One that fails its checks is better than none, and the log says what is wrong.
 	sick := startTestBackend(t, "a")
 	sick.sick.Store(true)
 	p = start(t, "-backend=a="+sick.url)
-	require.Equal(t, http.StatusServiceUnavailable, p.get(t, "key").status)
-	require.Equal(t, http.StatusServiceUnavailable, p.get(t, "").status)
+	require.Equal(t, "unhealthy", p.state(t, "a"))
+	require.Contains(t, p.log.String(), `msg="backend is unhealthy" name=a url=`+sick.url+` reason="probe of /healthz: chashhttp: status 503`)
+	require.Equal(t, http.StatusOK, p.get(t, "key").status)
+	sick.kill()
+	require.Equal(t, http.StatusBadGateway, p.get(t, "key").status)
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/chash-go/chash"
@@ -12,8 +14,8 @@ import (
 
 // A phase is a part of the demonstration's requests.
 type phase struct {
-	title      [2]string // one word over each of its columns
-	begin, end int       // requests: from begin to before end
+	title      string // over its column
+	begin, end int    // requests: from begin to before end
 
 	answers []string // by request: the backend that answered it, empty if it failed
 	homes   []string // by client: the backend of its first request in the phase
@@ -39,9 +41,9 @@ func newReport(requests, clients int, stopped, added string) *report {
 		stopped: stopped,
 		added:   added,
 		phases: [...]phase{
-			{title: [2]string{"three", "up"}, begin: 0, end: requests / 2},
-			{title: [2]string{stopped, "stopped"}, begin: requests / 2, end: requests * 3 / 4},
-			{title: [2]string{added, "added"}, begin: requests * 3 / 4, end: requests},
+			{title: "three backends", begin: 0, end: requests / 2},
+			{title: stopped + " stopped", begin: requests / 2, end: requests * 3 / 4},
+			{title: added + " added", begin: requests * 3 / 4, end: requests},
 		},
 	}
 }
@@ -100,22 +102,20 @@ func (r *report) reason(phase, client int) bool {
 	return err1 == nil && err2 == nil && before != after
 }
 
-// unreasoned returns how many clients moved without a reason.
-func (r *report) unreasoned() int {
+// unreasoned returns the clients that moved without a reason, or strayed, in a phase.
+func (r *report) unreasoned(phase int) map[int]bool {
 	clients := make(map[int]bool)
-	for phase := 1; phase < len(r.phases); phase++ {
+	if phase > 0 {
 		for _, client := range r.moved(phase) {
 			if !r.reason(phase, client) {
 				clients[client] = true
 			}
 		}
 	}
-	for phase := range r.phases {
-		for _, client := range r.strayed(phase) {
-			clients[client] = true
-		}
+	for _, client := range r.strayed(phase) {
+		clients[client] = true
 	}
-	return len(clients)
+	return clients
 }
 
 // strayed returns, for each request of a phase that neither its client's home nor
@@ -140,7 +140,11 @@ func (r *report) verdict() error {
 	if n := r.failed(); n > 0 {
 		errs = append(errs, fmt.Errorf("%d requests failed", n))
 	}
-	if n := r.unreasoned(); n > 0 {
+	unreasoned := make(map[int]bool)
+	for phase := range r.phases {
+		maps.Copy(unreasoned, r.unreasoned(phase))
+	}
+	if n := len(unreasoned); n > 0 {
 		errs = append(errs, fmt.Errorf("%d clients moved without a reason", n))
 	}
 	return errors.Join(errs...)
@@ -148,43 +152,50 @@ func (r *report) verdict() error {
 
 func (r *report) print(w io.Writer) {
 	r.printTable(w)
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "failed requests\t%d\t(%d attempts repeated at another backend)\n", r.failed(), r.retries)
-	for i, p := range r.phases[1:] {
-		fmt.Fprintf(t, "clients moved, %s %s\t%d\t(fewest possible %d)\n", p.title[0], p.title[1], len(r.moved(i+1)), r.fewest(i+1))
+	fmt.Fprintf(w, "\nThe proxy sent %d requests again, to another backend, that the stopped one left without an answer.\n", r.retries)
+	fmt.Fprintf(w, "One lookup in the table took %.1f ns.\n\n", r.lookup)
+	if err := r.verdict(); err != nil {
+		fmt.Fprintln(w, "NOT AS IT MUST BE.")
+		return
 	}
-	fmt.Fprintf(t, "clients moved without a reason\t%d\t\n", r.unreasoned())
-	fmt.Fprintf(t, "one lookup\t%.1f ns\t\n", r.lookup)
-	t.Flush()
+	fmt.Fprintln(w, "As it must be: no request failed, and no client moved without a reason.")
 }
 
-// printTable prints the requests and the clients of each backend in each phase.
+// printTable prints where the clients were in each phase, and what happened to them: a
+// phase is a column. A dash is for what cannot be.
 func (r *report) printTable(w io.Writer) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, "\t\t\t")
-	for _, p := range r.phases {
-		fmt.Fprintf(t, "%s\t%s\t", p.title[0], p.title[1])
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	row := func(title string, cell func(phase int) string, end string) {
+		fmt.Fprintf(t, "%-25s\t", title) // as wide as the widest, and so to the left
+		for i := range r.phases {
+			fmt.Fprintf(t, "%s\t", cell(i))
+		}
+		fmt.Fprintf(t, "%s\t\n", end)
 	}
-	fmt.Fprint(t, "\nbackend\tstate\tshare\t")
-	for range r.phases {
-		fmt.Fprint(t, "requests\tclients\t")
+	numbers := func(title string, first int, of func(phase int) int) {
+		row(title, func(phase int) string {
+			if phase < first {
+				return "-"
+			}
+			return strconv.Itoa(of(phase))
+		}, "")
 	}
-	fmt.Fprintln(t)
+	row("", func(phase int) string { return r.phases[phase].title }, "at the end")
 	for _, m := range r.members {
-		fmt.Fprintf(t, "%s\t%s\t%.2f %%\t", m.Name, m.State, 100*m.Share)
-		r.printCounts(t, func(values []string) int { return count(values)[m.Name] })
+		row("clients at "+m.Name, func(phase int) string {
+			if m.Name == r.added && phase < len(r.phases)-1 {
+				return "-"
+			}
+			return strconv.Itoa(count(r.phases[phase].homes)[m.Name])
+		}, m.State)
 	}
-	fmt.Fprint(t, "all\t\t\t")
-	r.printCounts(t, func(values []string) int { return len(values) - count(values)[""] })
+	numbers("all clients", 0, func(phase int) int { return r.clients - count(r.phases[phase].homes)[""] })
+	numbers("clients that had to move", 1, r.fewest)
+	numbers("clients that moved", 1, func(phase int) int { return len(r.moved(phase)) })
+	numbers("moved without a reason", 0, func(phase int) int { return len(r.unreasoned(phase)) })
+	numbers("requests", 0, func(phase int) int { return len(r.phases[phase].answers) })
+	numbers("failed requests", 0, func(phase int) int { return count(r.phases[phase].answers)[""] })
 	t.Flush()
-}
-
-func (r *report) printCounts(w io.Writer, of func(values []string) int) {
-	for _, p := range r.phases {
-		fmt.Fprintf(w, "%d\t%d\t", of(p.answers), of(p.homes))
-	}
-	fmt.Fprintln(w)
 }
 
 // count returns how often each value occurs.

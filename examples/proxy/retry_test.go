@@ -270,14 +270,3 @@ func TestClientGone_InBody(t *testing.T) {
 		})
 	}
 }
-
-func TestRequestTimeout(t *testing.T) {
-	t.Parallel()
-	backends := startTestBackends(t, "a", "b")
-	p := start(t, backends.flags("-request-timeout=50ms", "-health-down=1")...)
-	_, release := backends.named("a").hold()
-	defer close(release)
-	require.Equal(t, http.StatusGatewayTimeout, p.get(t, keyWith(t, newTable(t, []string{"a", "b"}), "a")).status)
-	require.Zero(t, backends.named("b").requests.Load())
-	require.Equal(t, "unhealthy", p.state(t, "a"), "it had its time and said nothing")
-}

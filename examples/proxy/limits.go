@@ -1,0 +1,116 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// limits are the time limits of what moves through the proxy. Each bounds how long
+// somebody may do nothing, and none how long a request or an answer takes as a whole. 0
+// is no limit.
+type limits struct {
+	connect      time.Duration // of a connection to a backend
+	clientHeader time.Duration // of a client that sends the header of a request
+	header       time.Duration // of a backend, until the header of its answer
+	idle         time.Duration // of either side in the midst of a body, or between two requests
+	tunnel       time.Duration // of both sides after an upgrade
+}
+
+// A steadyBody is the body of a request whose client may not stop sending.
+type steadyBody struct {
+	io.ReadCloser
+	exchange *exchange
+	ended    atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *steadyBody) Read(p []byte) (int, error) {
+	e := b.exchange
+	_ = e.control.SetReadDeadline(time.Now().Add(e.limits.idle))
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == io.EOF:
+		// The server goes on to wait for the client to go away, for which there is no limit.
+		b.ended.Store(true)
+		_ = e.control.SetReadDeadline(time.Time{})
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		e.stalled.Store(true)
+	}
+	return n, err
+}
+
+// A steadyAnswer is the body of an answer whose backend may not stop sending.
+type steadyAnswer struct {
+	io.ReadCloser
+	limit time.Duration
+	late  *time.Timer // closes it; runs during a Read
+}
+
+// Read implements io.Reader.
+func (a *steadyAnswer) Read(p []byte) (int, error) {
+	if a.late == nil {
+		a.late = time.AfterFunc(a.limit, func() { a.ReadCloser.Close() }) // which ends the Read
+	} else {
+		a.late.Reset(a.limit)
+	}
+	n, err := a.ReadCloser.Read(p)
+	a.late.Stop()
+	return n, err
+}
+
+// A tunnel is the connection to a client after an upgrade, to WebSocket say. All that
+// either side sends goes through it, and it closes when there was nothing for too long.
+type tunnel struct {
+	net.Conn
+	limit time.Duration
+	late  *time.Timer // nil without a limit
+}
+
+func newTunnel(conn net.Conn, limit time.Duration) *tunnel {
+	t := &tunnel{Conn: conn, limit: limit}
+	if limit > 0 {
+		t.late = time.AfterFunc(limit, func() { conn.Close() })
+	}
+	return t
+}
+
+func (t *tunnel) moved(n int) {
+	if n > 0 && t.late != nil {
+		t.late.Reset(t.limit)
+	}
+}
+
+// Read implements io.Reader.
+func (t *tunnel) Read(p []byte) (int, error) {
+	n, err := t.Conn.Read(p)
+	t.moved(n)
+	return n, err
+}
+
+// Write implements io.Writer.
+func (t *tunnel) Write(p []byte) (int, error) {
+	n, err := t.Conn.Write(p)
+	t.moved(n)
+	return n, err
+}
+
+// CloseWrite ends what is sent to the client, and not what it sends.
+func (t *tunnel) CloseWrite() error {
+	if half, ok := t.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return http.ErrNotSupported
+}
+
+// Close implements io.Closer.
+func (t *tunnel) Close() error {
+	if t.late != nil {
+		t.late.Stop()
+	}
+	return t.Conn.Close()
+}
