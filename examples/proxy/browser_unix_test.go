@@ -18,13 +18,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// findBrowser returns where a Chromium is, or its like, under one of its names.
+func findBrowser() (path string, err error) {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err = exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
 // browse has a real browser open a page, and ends the browser once done is closed. Names
 // under .test are this machine.
 func browse(t *testing.T, page string, done <-chan struct{}, flags ...string) string {
 	t.Helper()
-	chromium, err := exec.LookPath("chromium")
+	chromium, err := findBrowser()
 	if err != nil || testing.Short() {
-		t.Skip("it needs chromium, and takes some seconds")
+		t.Skip("there is no chromium, or no time for it")
 	}
 	profile, err := os.MkdirTemp("", "proxy-test-chromium-")
 	require.NoError(t, err)
@@ -55,8 +65,7 @@ func browse(t *testing.T, page string, done <-chan struct{}, flags ...string) st
 
 // The page of an attacker sends what a page can send without being asked: by fetch and by
 // a form. All keys went to the backend that it added.
-func TestBrowser_CrossSite(t *testing.T) {
-	t.Parallel()
+func TestBrowser_CrossSite(t *testing.T) { // not parallel: a browser takes all of a machine
 	backends := startTestBackends(t, "a", "b")
 	evil := startTestBackend(t, "evil")
 	p := start(t, backends.flags()...)
@@ -92,8 +101,7 @@ Promise.all([
 
 // A name of the attacker's that leads to this machine, as after DNS rebinding, is another
 // origin to the browser, whose pages could read and change everything.
-func TestBrowser_Rebinding(t *testing.T) {
-	t.Parallel()
+func TestBrowser_Rebinding(t *testing.T) { // likewise
 	p := start(t, startTestBackends(t, "secret").flags()...)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.admin, "http://"))
 	require.NoError(t, err)

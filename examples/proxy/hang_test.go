@@ -12,7 +12,7 @@ import (
 func TestHang_ChecksPass(t *testing.T) {
 	t.Parallel()
 	backends := startTestBackends(t, "a", "b", "c")
-	p := start(t, backends.flags("-header-timeout=50ms", "-health-interval=1s", "-health-up=1")...)
+	p := start(t, backends.flags("-header-timeout=500ms", "-health-interval=1s", "-health-up=1")...)
 	_, release := backends.named("b").hold()
 	defer close(release)
 	key := keyWith(t, newTable(t, []string{"a", "b", "c"}), "b")

@@ -34,17 +34,15 @@ func stopOne(t *testing.T, flags ...string) (p *program, b *process, table *chas
 		}
 	}
 	p = start(t, flags...)
-	table = newTable(t, []string{"a", "b", "c"})
-	agree(t, p, table)
 	b.stop()
-	return p, b, table
+	return p, b, newTable(t, []string{"a", "b", "c"})
 }
 
 // A backend that hangs costs a request that can be repeated the time limit, and marks
 // the backend.
 func TestHang_HeaderTimeout(t *testing.T) {
 	t.Parallel()
-	p, _, table := stopOne(t, "-header-timeout=50ms", "-health-down=2")
+	p, _, table := stopOne(t, "-header-timeout=1s", "-health-down=2")
 	key := keyWith(t, table, "b", "c")
 	got := <-p.sendLater(newRequest(t, http.MethodPost, p.proxy, key, nil))
 	require.Equal(t, http.StatusGatewayTimeout, got.status, "it may have been done")
@@ -57,7 +55,7 @@ func TestHang_HeaderTimeout(t *testing.T) {
 // however long its own time limit is.
 func TestHang_MarkedMeanwhile(t *testing.T) {
 	t.Parallel()
-	p, b, table := stopOne(t, "-header-timeout=0", "-health-interval=20ms", "-health-timeout=100ms", "-health-down=2", "-health-up=1")
+	p, b, table := stopOne(t, "-header-timeout=0", "-health-interval=50ms", "-health-timeout=2s", "-health-down=1", "-health-up=1")
 	key := keyWith(t, table, "b", "c")
 	require.Equal(t, answer{http.StatusOK, "c", ""}, p.get(t, key))
 	require.Equal(t, "unhealthy", p.state(t, "b"))

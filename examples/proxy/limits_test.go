@@ -48,8 +48,8 @@ func TestLimits_Header(t *testing.T) {
 // than all others is waited for.
 func TestLimits_NoneOfTheHeader(t *testing.T) {
 	t.Parallel()
-	p, b := startOne(t, "-header-timeout=0", "-idle-timeout=30ms", "-client-header-timeout=30ms", "-tunnel-timeout=30ms")
-	b.handle(func(http.ResponseWriter, *http.Request) { time.Sleep(200 * time.Millisecond) }) // many times as long
+	p, b := startOne(t, "-header-timeout=0", "-idle-timeout=300ms", "-client-header-timeout=300ms", "-tunnel-timeout=300ms")
+	b.handle(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }) // many times as long
 	require.Equal(t, answer{http.StatusOK, "a", "body"},
 		send(t, p.client, newRequest(t, http.MethodPost, p.proxy, "key", strings.NewReader("body"))))
 }
@@ -138,10 +138,10 @@ func TestLimits_ClientTakesNothing(t *testing.T) {
 // the limits of the first.
 func TestLimits_NextRequest(t *testing.T) {
 	t.Parallel()
-	p, b := startOne(t, "-idle-timeout=100ms", "-header-timeout=0")
+	p, b := startOne(t, "-idle-timeout=300ms", "-header-timeout=0")
 	b.handle(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
-			time.Sleep(300 * time.Millisecond) // beyond what the request before has set
+			time.Sleep(time.Second) // beyond what the request before has set
 		}
 	})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.proxy, "http://"))
@@ -217,9 +217,9 @@ func echo(t *testing.T, conn net.Conn) {
 func TestLimits_TunnelIsQuiet(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"1h", "0"} {
-		conn := upgrade(t, "-tunnel-timeout="+limit, "-header-timeout=50ms", "-idle-timeout=50ms", "-client-header-timeout=50ms")
+		conn := upgrade(t, "-tunnel-timeout="+limit, "-header-timeout=300ms", "-idle-timeout=300ms", "-client-header-timeout=300ms")
 		echo(t, conn)
-		time.Sleep(300 * time.Millisecond) // of silence, many times as long as each
+		time.Sleep(time.Second) // of silence, many times as long as each
 		echo(t, conn)
 	}
 }
