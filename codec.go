@@ -8,6 +8,9 @@ import (
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/chash-go/chash/internal/hashing"
+	"github.com/chash-go/chash/internal/load"
 )
 
 // The form of a marshalled structure, of which files are kept, so that it may
@@ -48,7 +51,7 @@ const (
 	optionEnd        = iota
 	optionSize       // slots of a table or replicas of a ring, 0 with a layout; always there
 	optionSeed       // if it is not 0
-	optionHash       // what the hash function returns for trialKey; if there is one
+	optionHash       // what the hash function returns for TrialKey; if there is one
 	optionLoadFactor // a float64, if it is not usualLoadFactor
 	optionLoadFloor  // a float64, if it is not 0
 	optionUnitWeight // of a ring, if it is not 1
@@ -77,7 +80,7 @@ func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, erro
 	c.cloneTo(&frozen)
 	s := frozen.now()
 	options := s.layout.config()
-	options.LoadFactor, options.LoadFloor = s.bound.factor, s.bound.floor
+	options.LoadFactor, options.LoadFloor = s.bound.Factor, s.bound.Floor
 	data := appendHead(nil, options)
 	data = binary.BigEndian.AppendUint64(data, frozen.Fingerprint())
 	members := s.roster.members
@@ -115,7 +118,7 @@ func appendHead(data []byte, c Config) []byte {
 		option(optionSeed, c.Seed)
 	}
 	if hash := hashOfKeys(c); hash != nil {
-		option(optionHash, hash(trialKey))
+		option(optionHash, hash(hashing.TrialKey))
 	}
 	if c.LoadFactor != usualLoadFactor {
 		option(optionLoadFactor, math.Float64bits(c.LoadFactor))
@@ -299,8 +302,8 @@ func (f *form[T]) accept(c config, err error) error {
 		return fmt.Errorf("%w: only one layout %q has a hash function", ErrOptionsDiffer, f.layout)
 	}
 	if f.hashed {
-		if got := hash(trialKey); got != f.hash {
-			return differ(fmt.Sprintf("hash function: of %q", trialKey), got, f.hash)
+		if got := hash(hashing.TrialKey); got != f.hash {
+			return differ(fmt.Sprintf("hash function: of %q", hashing.TrialKey), got, f.hash)
 		}
 	}
 	return nil
@@ -458,13 +461,13 @@ func (f *form[T]) readLayout(r *reader) error {
 // setLoadFactor sets a load factor and reports whether it is one to be written.
 func (f *form[T]) setLoadFactor(c float64) bool {
 	f.loadFactor = c
-	return validLoadFactor(c) && c != usualLoadFactor
+	return load.ValidFactor(c) && c != usualLoadFactor
 }
 
 // setLoadFloor is setLoadFactor for a load floor.
 func (f *form[T]) setLoadFloor(n float64) bool {
 	f.loadFloor = n
-	return validLoadFloor(n) && n != 0
+	return load.ValidFloor(n) && n != 0
 }
 
 // setSlack sets a slack and reports whether it is one to be written.
@@ -507,7 +510,7 @@ type reader []byte
 var errShort = errors.New("cut short")
 
 // take returns the next n bytes.
-func (r *reader) take(n uint64) ([]byte, error) {
+func (r *reader) bytes(n uint64) ([]byte, error) {
 	if n > uint64(len(*r)) {
 		return nil, errShort
 	}
@@ -517,7 +520,7 @@ func (r *reader) take(n uint64) ([]byte, error) {
 }
 
 func (r *reader) byte() (byte, error) {
-	b, err := r.take(1)
+	b, err := r.bytes(1)
 	if err != nil {
 		return 0, err
 	}
@@ -525,7 +528,7 @@ func (r *reader) byte() (byte, error) {
 }
 
 func (r *reader) number() (uint64, error) {
-	b, err := r.take(8)
+	b, err := r.bytes(8)
 	if err != nil {
 		return 0, err
 	}
@@ -552,5 +555,5 @@ func (r *reader) text() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.take(n)
+	return r.bytes(n)
 }

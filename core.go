@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/chash-go/chash/internal/load"
+	"github.com/chash-go/chash/internal/probe"
 )
 
 // A layout is what a structure adds to the core: how owners are laid out for a
@@ -14,61 +17,59 @@ import (
 type layout[L any] interface {
 	// lay returns the layout of the same options for other placements, which are
 	// sorted by hash key. It may take from the receiver what did not change.
-	lay(placements []placement) (L, error)
+	lay(placements []probe.Placement) (L, error)
 	// config returns the options.
 	config() Config
 	// array returns the owners.
-	array() *owners
+	array() *probe.Owners
 	// kind returns the name of the structure's type, and unit what its owners are
 	// called, in the plural. Both work for a nil layout.
 	kind() string
 	unit() string
-	// homeOf returns the position of the owner to which the key belongs.
-	homeOf(key string) uint32
-	// walk returns the order in which the key meets the owners, its home first.
-	walk(key string) walk
-	// start returns the walk of a key and its hash, with which walkAgain makes the walk
+	// HomeOf returns the position of the owner to which the key belongs.
+	HomeOf(key string) uint32
+	// Walk returns the order in which the key meets the owners, its home first.
+	Walk(key string) probe.Walk
+	// Start returns the walk of a key and its hash, with which WalkAgain makes the walk
 	// among other placements without another call of the caller's hash function.
-	start(key string) (walk, uint64)
-	// walkAgain returns the walk of a hash, which is that of a key or, if it is bare, none.
-	walkAgain(hash uint64, key string, bare bool) walk
-	// digest returns the hash of the key, big-endian.
-	digest(key string) []byte
-	// spread returns the share of the key space that each placement owns.
-	spread() []float64
-	// print writes the mapping of the key space to names, given the hash of a name
+	Start(key string) (probe.Walk, uint64)
+	// WalkAgain returns the walk of a hash, which is that of a key or, if it is bare, none.
+	WalkAgain(hash uint64, key string, bare bool) probe.Walk
+	// Digest returns the hash of the key, big-endian.
+	Digest(key string) []byte
+	// Spread returns the share of the key space that each placement owns.
+	Spread() []float64
+	// Print writes the mapping of the key space to names, given the hash of a name
 	// by placement, or 0 for nobody, and returns the name that has every key, or 0.
-	print(d *xxhash.Digest, names []uint64) (only uint64)
+	Print(d *xxhash.Digest, names []uint64) (only uint64)
 }
 
 // core is a Maglev or a Ring without its layout: the snapshot that everybody reads
 // without a lock, and what it takes to publish the next one.
 type core[T any, L layout[L]] struct {
 	current atomic.Pointer[snapshot[T, L]]
-	_       [cacheLine]byte // every lookup reads current: no writer of what follows shall take its line away
+	_       [load.CacheLine]byte // every lookup reads current: no writer of what follows shall take its line away
 
 	writing sync.Mutex // held by a change from beginning to end, rebuild and all, so that changes take turns
 
 	// mu is held while a snapshot is published, and never during a rebuild: whoever
 	// only reads may wait for it.
 	mu     sync.Mutex
-	ledger *ledger // nil until Acquire is called
+	ledger *load.Ledger // nil until Acquire is called
 
 	nobody Backend[T] // never written: what Owner returns with an error
 
-	_ [cacheLine]byte
+	_ [load.CacheLine]byte
 
 	turn      atomic.Uint64 // of Next
 	fallbacks atomic.Uint64 // see Stats
 
-	_ [cacheLine]byte // nor shall those of the structure before it in memory
+	_ [load.CacheLine]byte // nor shall those of the structure before it in memory
 }
-
-const cacheLine = 64
 
 // init fills the core of a structure under construction: the layout is the
 // empty one that carries the options.
-func (c *core[T, L]) init(empty L, b bound, backends []Backend[T]) error {
+func (c *core[T, L]) init(empty L, b load.Bound, backends []Backend[T]) error {
 	first := &snapshot[T, L]{
 		layout:    empty,
 		roster:    newRoster[T](nil),
@@ -100,7 +101,7 @@ func (c *core[T, L]) commit(members []*Backend[T]) error {
 	old := c.now()
 	next := old.copy()
 	next.roster = newRoster(members)
-	if !samePlacements(old.roster.placements, next.roster.placements) {
+	if !probe.SamePlacements(old.roster.placements, next.roster.placements) {
 		start := time.Now()
 		var err error
 		if next.layout, err = old.layout.lay(next.roster.placements); err != nil {
@@ -341,4 +342,10 @@ func (c *core[T, L]) cloneTo(to *core[T, L]) {
 	s := c.now().copy()
 	s.fallbacks, s.quotas = &to.fallbacks, nil
 	to.current.Store(s)
+}
+
+// frozen returns what there is at one moment.
+func (c *core[T, L]) frozen() (L, *roster[T]) {
+	s := c.now()
+	return s.layout, s.roster
 }

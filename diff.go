@@ -5,6 +5,9 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+
+	"github.com/chash-go/chash/internal/hashing"
+	"github.com/chash-go/chash/internal/probe"
 )
 
 // A Diff says how much of the key space two states of a structure give to
@@ -58,148 +61,37 @@ func (m *Maglev[T]) Diff(next *Maglev[T]) (Diff, error) {
 	}
 	before, names, _ := m.named()
 	after, nextNames, _ := next.named()
-	size := before.layout.slots.n
-	if n := after.layout.slots.n; n != size {
+	size := before.layout.Size()
+	if n := after.layout.Size(); n != size {
 		return Diff{}, fmt.Errorf("%w: table sizes %d and %d", ErrIncomparable, size, n)
 	}
-	if err := before.layout.hash.agrees(&after.layout.hash); err != nil {
+	if err := sameHash(&before.layout.Hash, &after.layout.Hash); err != nil {
 		return Diff{}, err
 	}
 	a := newAccount(names, nextNames)
-	if before.live > 0 || after.live > 0 {
-		from, to := before.layout.finder(&before.view), after.layout.finder(&after.view)
+	if before.Live > 0 || after.Live > 0 {
+		from, to := before.layout.Finder(&before.View), after.layout.Finder(&after.View)
 		for slot := range size {
-			a.move(from.find(slot), to.find(slot), count{lo: 1})
+			a.move(from.PlacementOf(slot), to.PlacementOf(slot), count{lo: 1})
 		}
 	}
 	return a.diff(count{lo: uint64(size)}), nil
 }
 
-// A finder finds the healthy placement that each slot of a table counts for.
-//
-// It goes the way of a lookup. Where few slots are healthy it does not go over the
-// slots, but asks a set of the healthy ones. That set is small enough to stay in a
-// processor's cache, and the next member is at hand however far away it is. So a slot
-// costs a bounded time whatever the outage.
-type finder struct {
-	*table
-	view    *view
-	healthy slotSet // nil where every other slot or more is healthy, or none
-}
-
-func (t *table) finder(v *view) finder {
-	f := finder{table: t, view: v}
-	if v.alive > 0 && v.alive < int(t.n)/2 {
-		f.healthy = newSlotSet(t.n, func(slot uint32) bool { return v.healthy.has(t.at(slot)) })
-	}
-	return f
-}
-
-// find returns the placement that a slot counts for, or none.
-func (f *finder) find(slot uint32) uint32 {
-	p := f.at(slot)
-	if f.view.healthy.has(p) {
-		return p
-	}
-	if f.view.live == 0 {
-		return none
-	}
-	w := f.walkOf(f.sample(slot))
-	switch {
-	case f.view.alive == 0: // only placements without a slot are healthy
-		p, _ = f.view.nearest(w.then)
-		return p
-	case f.healthy == nil: // the next healthy slot is near
-		p, _ = w.next(f.view)
-		return p
-	}
-	pos := w.pos
-	for range w.hops {
-		if f.healthy.has(pos) {
-			return f.at(pos)
-		}
-		pos = step(pos, w.stride, f.n)
-	}
-	return f.at(f.healthy.from(w.then))
-}
-
-// A slotSet is a set of slots, not empty, in levels: the first has a bit for each
-// slot, and each one above it a bit for each word of the one below.
-type slotSet [][]uint64
-
-func newSlotSet(n uint32, has func(slot uint32) bool) slotSet {
-	level := make([]uint64, (n+63)/64)
-	for slot := range n {
-		if has(slot) {
-			level[slot/64] |= 1 << (slot % 64)
-		}
-	}
-	s := slotSet{level}
-	for len(level) > 1 {
-		above := make([]uint64, (len(level)+63)/64)
-		for i, word := range level {
-			if word != 0 {
-				above[i/64] |= 1 << (i % 64)
-			}
-		}
-		s, level = append(s, above), above
-	}
-	return s
-}
-
-// has reports whether a slot is a member. Where members are rare, the second level
-// nearly always knows, which is so small that reading it costs little.
-func (s slotSet) has(slot uint32) bool {
-	if len(s) > 1 && s[1][slot/64/64]>>(slot/64%64)&1 == 0 {
-		return false
-	}
-	return s[0][slot/64]>>(slot%64)&1 != 0
-}
-
-// from returns the first member at or after a slot, past the last one the first of
-// all.
-func (s slotSet) from(slot uint32) uint32 {
-	at := slot
-	for level := range s {
-		if word := at / 64; word < uint32(len(s[level])) {
-			if rest := s[level][word] >> (at % 64); rest != 0 {
-				return s.down(level, at+uint32(bits.TrailingZeros64(rest)))
-			}
-		}
-		at = at/64 + 1 // the words behind this one
-	}
-	return s.from(0)
-}
-
-// down returns the first member below a bit of a level.
-func (s slotSet) down(level int, bit uint32) uint32 {
-	for ; level > 0; level-- {
-		bit = bit*64 + uint32(bits.TrailingZeros64(s[level-1][bit]))
-	}
-	return bit
-}
-
-// sample returns a hash that leads to a slot. It is below 2^64: the quotient is
-// below floor((2^64-1)/n), and the slot below n.
-func (t *table) sample(slot uint32) uint64 {
-	quotient, _ := bits.Mul64(mix(uint64(slot)+scatter), t.slots.reciprocal)
-	return uint64(slot) + quotient*uint64(t.slots.n)
-}
-
 var errNothingNext = fmt.Errorf("%w: there is no second one", ErrIncomparable)
 
-// agrees returns an error if g is known to differ from h.
-func (h *hasher) agrees(g *hasher) error {
+// sameHash returns an error if two hashes are known to differ.
+func sameHash(h, g *hashing.Hasher) error {
 	switch {
-	case (h.fn == nil) != (g.fn == nil):
+	case (h.Fn == nil) != (g.Fn == nil):
 		return fmt.Errorf("%w: only one has a hash function of the caller's", ErrIncomparable)
-	case h.seed != g.seed:
-		return fmt.Errorf("%w: seeds %d and %d", ErrIncomparable, h.seed, g.seed)
-	case h.fn == nil:
+	case h.Seed != g.Seed:
+		return fmt.Errorf("%w: seeds %d and %d", ErrIncomparable, h.Seed, g.Seed)
+	case h.Fn == nil:
 		return nil
 	}
-	for _, key := range trialKeys {
-		if a, b := h.fn(key), g.fn(key); a != b {
+	for _, key := range hashing.TrialKeys {
+		if a, b := h.Fn(key), g.Fn(key); a != b {
 			return fmt.Errorf("%w: their hash functions give %#x and %#x for %q", ErrIncomparable, a, b, key)
 		}
 	}
@@ -258,10 +150,10 @@ func newAccount(before, after []string) *account {
 // move enters a part of the key space with its placements before and after.
 func (a *account) move(before, after uint32, n count) {
 	var from, to uint32
-	if before != none {
+	if before != probe.None {
 		from = a.before[before]
 	}
-	if after != none {
+	if after != probe.None {
 		to = a.after[after]
 	}
 	a.had[from] = a.had[from].plus(n)

@@ -48,26 +48,26 @@ func (c *core[T, L]) Explain(key string) Explanation {
 	s := c.now()
 	e := Explanation{
 		Key:    key,
-		Hash:   hex.EncodeToString(s.layout.digest(key)),
+		Hash:   hex.EncodeToString(s.layout.Digest(key)),
 		Layout: layoutName(s.layout.config()),
 		Home:   -1,
 
 		Probes: []Probe{},
 	}
-	if s.owners.n == 0 {
+	if s.Owners.N == 0 {
 		e.Err = s.empty
 		return e
 	}
-	w := s.layout.walk(key)
-	e.Home = int(s.layout.homeOf(key))
-	if s.live == 0 {
+	w := s.layout.Walk(key)
+	e.Home = int(s.layout.HomeOf(key))
+	if s.Live == 0 {
 		e.Err = s.empty
-		e.Probes = []Probe{s.probe(e.Home, s.owners.at(uint32(e.Home)))}
+		e.Probes = []Probe{s.probe(e.Home, s.Owners.At(uint32(e.Home)))}
 		return e
 	}
-	for at := range w.positions(s.owners.n) {
-		p := s.owners.at(at)
-		healthy := s.healthy.has(p)
+	for at := range w.Positions(s.Owners.N) {
+		p := s.Owners.At(at)
+		healthy := s.Healthy.Has(p)
 		if healthy || len(e.Probes) < listed-1 {
 			e.Probes = append(e.Probes, s.probe(int(at), p))
 		} else {
@@ -79,7 +79,7 @@ func (c *core[T, L]) Explain(key string) Explanation {
 			return e
 		}
 	}
-	p, _ := s.nearest(w.then)
+	p, _ := s.Nearest(w.Then)
 	e.Probes = append(e.Probes, s.probe(-1, p))
 	b, _ := s.roster.leader(int(p))
 	e.Backend = b.Name
@@ -91,7 +91,7 @@ func (s *snapshot[T, L]) probe(at int, p uint32) Probe {
 	group := s.roster.group(int(p))
 	probe := Probe{
 		At:       at,
-		HashKey:  s.roster.placements[p].hashKey,
+		HashKey:  s.roster.placements[p].HashKey,
 		Backends: make([]Backend[struct{}], len(group)),
 	}
 	for rank, i := range group {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/chash-go/chash/internal/hashing"
 )
 
 // Fingerprint returns a number that is equal for two structures, in whatever
@@ -34,7 +36,7 @@ func (c *core[T, L]) LiveFingerprint() uint64 {
 func (s *snapshot[T, L]) fingerprint(represent func(placement int) (member int, found bool)) uint64 {
 	print := s.mapping(represent)
 	if name := layoutName(s.layout.config()); name != "" && print != 0 {
-		return max(1, mix(print^xxhash.Sum64String(name)))
+		return max(1, hashing.Mix(print^xxhash.Sum64String(name)))
 	}
 	return print
 }
@@ -44,7 +46,7 @@ func (s *snapshot[T, L]) mapping(represent func(placement int) (member int, foun
 	names := make([]uint64, len(s.roster.placements))
 	found, owning := 0, 0
 	only, owner := uint64(0), uint64(0)
-	counts := s.owners.counts
+	counts := s.Owners.Counts
 	for p := range names {
 		if member, ok := represent(p); ok {
 			names[p] = max(1, xxhash.Sum64String(s.roster.members[member].Name))
@@ -63,12 +65,12 @@ func (s *snapshot[T, L]) mapping(represent func(placement int) (member int, foun
 		return owner
 	}
 	d := xxhash.New()
-	d.Write(s.layout.digest(trialKey))
-	if only := s.layout.print(d, names); only != 0 {
+	d.Write(s.layout.Digest(hashing.TrialKey))
+	if only := s.layout.Print(d, names); only != 0 {
 		return only
 	}
 	if owning == 0 { // the others have the keys
-		for _, p := range s.owners.idle {
+		for _, p := range s.Owners.Idle {
 			d.Write(binary.BigEndian.AppendUint64(nil, names[p]))
 		}
 	}

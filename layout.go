@@ -1,11 +1,11 @@
 package chash
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/chash-go/chash/internal/probe"
 )
 
 // This file lets a caller lay out the owners: the points of a ring, or the slots of a
@@ -174,16 +174,16 @@ func inLayout(name string, err error) error {
 }
 
 // exported returns the placements as a layout gets them.
-func exported(placements []placement) []Placement {
+func exported(placements []probe.Placement) []Placement {
 	list := make([]Placement, len(placements))
 	for i, p := range placements {
-		list[i] = Placement{p.hashKey, p.weight}
+		list[i] = Placement{p.HashKey, p.Weight}
 	}
 	return list
 }
 
 // layCustom is lay with the caller's layout, of at least one placement.
-func (r *ring) layCustom(placements []placement) (*ring, error) {
+func (r *points) layCustom(placements []probe.Placement) (*points, error) {
 	points, err := r.custom.Points(exported(placements))
 	if err == nil {
 		err = r.validatePoints(points, len(placements))
@@ -191,13 +191,16 @@ func (r *ring) layCustom(placements []placement) (*ring, error) {
 	if err != nil {
 		return nil, inLayout(r.custom.Name, err)
 	}
-	next := r.empty(bucketBits(len(points), len(placements)))
-	next.placements = placements
-	next.setCounts(next.place(points))
-	return next, nil
+	return r.with(r.Assign(placements, len(points), func(yield func(position uint64, placement int) bool) {
+		for i := range points {
+			if !yield(points[i].Position, points[i].Placement) {
+				return
+			}
+		}
+	})), nil
 }
 
-func (r *ring) validatePoints(points []VirtualNode, placements int) error {
+func (r *points) validatePoints(points []VirtualNode, placements int) error {
 	options := r.config()
 	limit := options.sizeLimit(MaxRingPoints)
 	switch {
@@ -214,73 +217,16 @@ func (r *ring) validatePoints(points []VirtualNode, placements int) error {
 	return nil
 }
 
-// place makes the points those of r. They are dealt into their buckets, as sow does, and
-// each bucket is sorted; both keep the order of points at one position. It returns how many
-// points each placement has.
-func (r *ring) place(points []VirtualNode) (counts []uint32) {
-	counts = make([]uint32, len(r.placements))
-	for i := range points {
-		r.index[r.bucket(points[i].Position)]++
-	}
-	r.openBuckets()
-	dealt := make([]VirtualNode, len(points))
-	for _, point := range points {
-		at := &r.index[r.bucket(point.Position)] // becomes where the bucket ends
-		dealt[*at] = point
-		*at++
-	}
-	r.packed = make([]uint64, 0, len(points)+window)
-	begin := uint32(0)
-	for b, end := range r.index {
-		bucket := dealt[begin:end]
-		slices.SortStableFunc(bucket, func(p, q VirtualNode) int { return cmp.Compare(p.Position, q.Position) })
-		r.index[b] = uint32(len(r.packed))
-		r.pack(bucket, counts)
-		begin = end
-	}
-	r.n = uint32(len(r.packed))
-	r.packed = append(r.packed, padding[:]...)
-	r.close()
-	return counts
-}
-
-// pack appends the points of a bucket, of those at one position the first, and counts
-// them.
-func (r *ring) pack(bucket []VirtualNode, counts []uint32) {
-	for i, point := range bucket {
-		if i > 0 && point.Position == bucket[i-1].Position {
-			continue
-		}
-		r.packed = append(r.packed, point.Position<<r.bits|uint64(point.Placement))
-		counts[point.Placement]++
-	}
-}
-
 // layCustom is lay with the caller's layout, of at least one placement.
-func (t *table) layCustom(placements []placement) (*table, error) {
-	slots, err := t.custom.Slots(exported(placements), int(t.slots.n))
+func (t *table) layCustom(placements []probe.Placement) (*table, error) {
+	slots, err := t.custom.Slots(exported(placements), int(t.Size()))
 	if err == nil {
-		err = validateSlots(slots, int(t.slots.n), len(placements))
+		err = validateSlots(slots, int(t.Size()), len(placements))
 	}
 	if err != nil {
 		return nil, inLayout(t.custom.Name, err)
 	}
-	next := t.empty()
-	next.n = t.slots.n
-	counts := make([]uint32, len(placements))
-	for _, p := range slots {
-		counts[p]++
-	}
-	next.setCounts(counts)
-	switch n := len(placements); {
-	case n <= 1<<8:
-		next.narrow = narrowed[uint8](slots)
-	case n <= 1<<16:
-		next.medium = narrowed[uint16](slots)
-	default:
-		next.wide = slices.Clone(slots) // which the function may keep
-	}
-	return next, nil
+	return t.with(t.Assign(slots, len(placements))), nil // the function may keep slots
 }
 
 func validateSlots(slots []uint32, size, placements int) error {
@@ -293,13 +239,4 @@ func validateSlots(slots []uint32, size, placements int) error {
 		}
 	}
 	return nil
-}
-
-// narrowed returns the slots in a narrower form that holds them.
-func narrowed[S uint8 | uint16](slots []uint32) []S {
-	list := make([]S, len(slots))
-	for i, p := range slots {
-		list[i] = S(p)
-	}
-	return list
 }

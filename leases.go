@@ -3,12 +3,17 @@ package chash
 import (
 	"slices"
 	"sync/atomic"
+
+	"github.com/chash-go/chash/internal/hashing"
+	"github.com/chash-go/chash/internal/load"
+	"github.com/chash-go/chash/internal/probe"
+	"github.com/chash-go/chash/internal/turns"
 )
 
 // Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam,
 // "Consistent Hashing with Bounded Loads", SODA 2018): a key's lease is taken
 // from the first backend in its order of preference that has room. The counters
-// stand in ledger.go, the bound in bound.go.
+// and the bound are in internal/load.
 //
 // Full placements have at most 1/c of the healthy weight, so at least 1-1/c of
 // the healthy owners lead to room: a key's walk expects c/(c-1) looks at most,
@@ -24,7 +29,7 @@ import (
 type Lease[T any] struct {
 	Value T // of the backend, as it was when the lease was taken
 
-	tally    *tally
+	tally    *load.Tally
 	cost     uint32
 	released atomic.Bool // also what vet knows a copy by
 }
@@ -36,7 +41,7 @@ func (l *Lease[T]) Release() {
 	if l.tally == nil || l.released.Swap(true) {
 		return
 	}
-	l.tally.give(int64(l.cost))
+	l.tally.Give(int64(l.cost))
 }
 
 // A LeaseOption says something of one lease. It is a plain value: to make one and to
@@ -53,15 +58,8 @@ type LeaseOption struct {
 // several costs the last one counts.
 func WithCost(n int64) LeaseOption { return LeaseOption{cost: n, given: true} }
 
-const (
-	// MaxCost is the largest cost of a lease.
-	MaxCost = 1<<32 - 1
-
-	// maxInFlight is what leases in flight may cost together. Up to there, and
-	// for another as much that is being taken, float64 has the exact numbers, and no
-	// counter is anywhere near its end.
-	maxInFlight = 1 << 50
-)
+// MaxCost is the largest cost of a lease.
+const MaxCost = 1<<32 - 1
 
 // costOf returns the cost that options set.
 func costOf(opts []LeaseOption) (int64, error) {
@@ -80,7 +78,7 @@ func costOf(opts []LeaseOption) (int64, error) {
 // errTooMuch is where counters could overflow in the end: the price of leases that
 // nobody releases.
 func errTooMuch(cost int64) error {
-	return invalidOption("lease cost %d on top of what is in flight, which together may cost %d", cost, int64(maxInFlight))
+	return invalidOption("lease cost %d on top of what is in flight, which together may cost %d", cost, int64(load.MaxInFlight))
 }
 
 // Acquire returns a lease on the backend of the first healthy placement, in the
@@ -132,13 +130,13 @@ func (c *core[T, L]) Acquire(key string, opts ...LeaseOption) (Lease[T], error) 
 	// The key is hashed once, and before anything is counted: the caller's hash may
 	// panic.
 	q := search{key: key}
-	q.walk, q.hash = s.layout.start(key)
+	q.walk, q.hash = s.layout.Start(key)
 	return c.acquire(s, &q, cost)
 }
 
 // AcquireBytes is Acquire for a key of bytes, which the caller may change afterwards.
 func (c *core[T, L]) AcquireBytes(key []byte, opts ...LeaseOption) (Lease[T], error) {
-	return c.Acquire(stringOf(key), opts...)
+	return c.Acquire(hashing.StringOf(key), opts...)
 }
 
 // AcquireHash is Acquire for a key that the caller has hashed, as GetHash is Get.
@@ -170,29 +168,29 @@ func (c *core[T, L]) AcquireNext(opts ...LeaseOption) (Lease[T], error) {
 // acquire takes a lease from the first placement of a search, which has begun, that has
 // room. Others may outdate the snapshot at any time.
 func (c *core[T, L]) acquire(s *snapshot[T, L], q *search, cost int64) (Lease[T], error) {
-	all := s.quotas.all // the same in every snapshot from now on
-	total := all.n.Add(cost)
-	for total <= maxInFlight {
-		p, more := q.next(&s.view, &s.rotation)
+	all := s.quotas.Total // the same in every snapshot from now on
+	total := all.Add(cost)
+	for total <= load.MaxInFlight {
+		p, more := q.candidate(&s.View, &s.rotation)
 		if more {
-			switch s.quotas.take(p, cost, total) {
-			case granted:
+			switch s.quotas.Take(p, cost, total) {
+			case load.Granted:
 				return s.lease(p, cost), nil
-			case outdated:
+			case load.Outdated:
 				more = false
 			}
 		}
 		if !more { // of this search, or of this snapshot
-			if s = c.now(); s.live == 0 {
-				all.n.Add(-cost)
+			if s = c.now(); s.Live == 0 {
+				all.Add(-cost)
 				return Lease[T]{}, s.empty
 			}
 			s.begin(q)
 		}
 		// Others may have come or gone since, for perhaps a whole time slice.
-		total = all.n.Load()
+		total = all.Load()
 	}
-	all.n.Add(-cost)
+	all.Add(-cost)
 	return Lease[T]{}, errTooMuch(cost)
 }
 
@@ -206,10 +204,10 @@ func (c *core[T, L]) leasable(opts []LeaseOption) (*snapshot[T, L], int64, error
 			return nil, 0, err
 		}
 	}
-	if s.live > 0 && s.quotas == nil {
+	if s.Live > 0 && s.quotas == nil {
 		s = c.openLedger()
 	}
-	if s.live == 0 {
+	if s.Live == 0 {
 		return nil, 0, s.empty
 	}
 	return s, cost, nil
@@ -217,14 +215,14 @@ func (c *core[T, L]) leasable(opts []LeaseOption) (*snapshot[T, L], int64, error
 
 // lease returns the lease that was taken from placement p.
 func (s *snapshot[T, L]) lease(p uint32, cost int64) Lease[T] {
-	return Lease[T]{Value: s.values[p], tally: s.quotas.at[p].tally, cost: uint32(cost)}
+	return Lease[T]{Value: s.values[p], tally: s.quotas.TallyOf(p), cost: uint32(cost)}
 }
 
 // A search is the order in which healthy placements are asked for room, each at
 // least once: that of a key or hash or, if it is to rotate, that of hash keys from
 // the turn's on.
 type search struct {
-	walk walk
+	walk probe.Walk
 	hash uint64
 	key  string
 	bare bool // there is a hash and no key
@@ -241,27 +239,130 @@ func (s *snapshot[T, L]) begin(q *search) {
 		q.met = 0
 		return
 	}
-	q.walk = s.layout.walkAgain(q.hash, q.key, q.bare)
+	q.walk = s.layout.WalkAgain(q.hash, q.key, q.bare)
 }
 
 // next returns the next placement and whether there was one. In a rotation, where the
 // turn's placement stands in the order is looked up only if it has no room.
-func (q *search) next(v *view, r *rotation) (placement uint32, found bool) {
+func (q *search) candidate(v *probe.View, r *turns.Rotation) (placement uint32, found bool) {
 	if !q.rotate {
-		return q.walk.next(v)
+		return q.walk.Next(v)
 	}
 	switch q.met {
 	case 0:
 		q.met = 1
-		return r.at(q.turn), true
-	case v.live:
-		return none, false
+		return r.At(q.turn), true
+	case v.Live:
+		return probe.None, false
 	case 1:
-		q.last, _ = slices.BinarySearch(r.order, r.at(q.turn))
+		q.last, _ = slices.BinarySearch(r.Order, r.At(q.turn))
 	}
 	q.met++
-	if q.last++; q.last == len(r.order) {
+	if q.last++; q.last == len(r.Order) {
 		q.last = 0
 	}
-	return r.order[q.last], true
+	return r.Order[q.last], true
+}
+
+// SetLoadFactor sets the c of WithLoadFactor; c of 1 and below, infinity and NaN
+// are ErrInvalidOption. Leases in flight stay, also where they are more than
+// is now allowed. It rebuilds nothing.
+func (c *core[T, L]) SetLoadFactor(factor float64) error {
+	if err := validateLoadFactor(factor); err != nil {
+		return err
+	}
+	c.publishBound(func(b *load.Bound) { b.Factor = factor })
+	return nil
+}
+
+// SetLoadFloor sets the floor of WithLoadFloor; a negative one, infinity and NaN are
+// ErrInvalidOption. Leases in flight stay, also where they are more than is now
+// allowed. It rebuilds nothing.
+func (c *core[T, L]) SetLoadFloor(n float64) error {
+	if err := validateLoadFloor(n); err != nil {
+		return err
+	}
+	c.publishBound(func(b *load.Bound) { b.Floor = n })
+	return nil
+}
+
+// loads returns the loads by name of backend, where there are any, and their sum;
+// backends that were removed meanwhile are among them.
+func (c *core[T, L]) loads() (loads map[string]int64, sum int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ledger == nil {
+		return map[string]int64{}, 0
+	}
+	return c.ledger.Loads()
+}
+
+// AcquireFunc is Acquire among the backends that accept takes: those of a zone, those
+// that have an adapter loaded, those not tried yet in this request. It returns a lease
+// on the first healthy placement in the key's order of preference that accept takes and
+// whose load is below its bound, which is that of Acquire, over all healthy placements.
+//
+// Where every one that accept takes is full, though others may not be, the bound is
+// that of Acquire over these alone: with their loads and this cost as the total, and the
+// sum of their weights. The first in the key's order that is below it gets the lease.
+// So nobody waits, one of them always has room, and few backends that much is asked of
+// share it as a structure of their own would.
+//
+// It asks accept at most once for each placement it meets, and begins again only where
+// the backends have changed meanwhile; of backends that share a placement, about the
+// healthy one that outranks the other healthy ones. A nil accept takes every one. It may
+// call the structure, also to change it, and may panic: the lease is counted when accept
+// has returned. The errors are those of Acquire and, where accept takes none,
+// ErrNoneAccepted. It takes no lock. It costs what GetFunc and the counters of Acquire
+// cost, and allocates nothing for the first 32 placements met.
+func (c *core[T, L]) AcquireFunc(key string, accept func(T) bool, opts ...LeaseOption) (Lease[T], error) {
+	if accept == nil {
+		return c.Acquire(key, opts...)
+	}
+	s, cost, err := c.leasable(opts)
+	if err != nil {
+		return Lease[T]{}, err
+	}
+	w, hash := s.layout.Start(key) // once: as in Acquire
+	for {
+		p, result, err := s.choose(w, accept, cost)
+		if err != nil {
+			return Lease[T]{}, err
+		}
+		switch result {
+		case load.Granted:
+			return s.lease(p, cost), nil
+		case load.TooMuch:
+			return Lease[T]{}, errTooMuch(cost)
+		}
+		if s = c.now(); s.Live == 0 {
+			return Lease[T]{}, s.empty
+		}
+		w = s.layout.WalkAgain(hash, key, false)
+	}
+}
+
+// choose takes a lease from a placement on a walk that accept takes, unless the snapshot
+// is outdated.
+func (s *snapshot[T, L]) choose(w probe.Walk, accept func(T) bool, cost int64) (uint32, load.Outcome, error) {
+	var set load.Chosen
+	cursor := s.Cursor(w)
+	for {
+		p, found := cursor.Next(&s.View)
+		if !found {
+			break
+		}
+		if !accept(s.values[p]) {
+			continue
+		}
+		if result := s.quotas.TryTake(p, cost); result != load.NoRoom {
+			return p, result, nil
+		}
+		set.Add(p)
+	}
+	if set.N == 0 {
+		return probe.None, load.NoRoom, ErrNoneAccepted
+	}
+	p, result := s.quotas.TakeAmong(&set, cost)
+	return p, result, nil
 }

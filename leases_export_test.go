@@ -1,6 +1,10 @@
 package chash
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/chash-go/chash/internal/load"
+)
 
 // Loads returns the loads by name of backend, where there are any.
 func (c *core[T, L]) Loads() map[string]int64 {
@@ -19,23 +23,25 @@ func (c *core[T, L]) InFlight() int64 {
 // Counted returns the total that bounds go by.
 func (c *core[T, L]) Counted() int64 {
 	if q := c.now().quotas; q != nil {
-		return q.all.n.Load()
+		return q.Total.Load()
 	}
 	return 0
 }
 
 // Watch returns what reads the total and then the load of a backend that has leases.
 func (c *core[T, L]) Watch(name string) func() (total, load int64) {
-	c.now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ledger == nil || c.ledger.byName[name] == nil {
+	s := c.now()
+	if s.quotas == nil {
 		return nil
 	}
-	all, one := c.ledger.total, c.ledger.byName[name]
+	i, err := s.roster.member(name)
+	if err != nil {
+		return nil
+	}
+	all, one := s.quotas.Total, s.quotas.TallyOf(uint32(s.roster.placementOf(i)))
 	return func() (total, load int64) {
-		total = all.n.Load()
-		return total, one.load()
+		total = all.Load()
+		return total, one.Load()
 	}
 }
 
@@ -47,7 +53,7 @@ func (c *core[T, L]) Tallies() int {
 	if c.ledger == nil {
 		return 0
 	}
-	return len(c.ledger.byName)
+	return c.ledger.Len()
 }
 
 // HasQuotas reports whether what is published knows counters.
@@ -62,7 +68,7 @@ func (c *core[T, L]) BeginAcquire(key string, keyed bool) func() (Lease[T], erro
 	}
 	q := search{key: key, rotate: !keyed}
 	if keyed {
-		q.walk, q.hash = s.layout.start(key)
+		q.walk, q.hash = s.layout.Start(key)
 	} else {
 		q.turn = c.turn.Add(1) - 1
 	}
@@ -70,4 +76,4 @@ func (c *core[T, L]) BeginAcquire(key string, keyed bool) func() (Lease[T], erro
 }
 
 // TallySize is the size of a counter.
-const TallySize = unsafe.Sizeof(tally{})
+const TallySize = unsafe.Sizeof(load.Tally{})

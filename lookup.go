@@ -1,11 +1,15 @@
 package chash
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/chash-go/chash/internal/probe"
+)
 
 // firstOf returns the value of the first healthy placement of a walk.
-func (s *snapshot[T, L]) firstOf(w walk) (T, error) {
-	if s.live > 0 {
-		if p, found := w.next(&s.view); found {
+func (s *snapshot[T, L]) firstOf(w probe.Walk) (T, error) {
+	if s.Live > 0 {
+		if p, found := w.Next(&s.View); found {
 			return s.values[p], nil
 		}
 	}
@@ -29,10 +33,10 @@ func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
 	switch {
 	case n <= 0:
 		return nil, nil
-	case s.live == 0:
+	case s.Live == 0:
 		return nil, s.empty
 	}
-	return s.appendN(make([]T, 0, min(n, s.live)), key, n), nil
+	return s.appendN(make([]T, 0, min(n, s.Live)), key, n), nil
 }
 
 // AppendN is GetN that appends to dst, which on an error comes back as it was.
@@ -43,7 +47,7 @@ func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
 	switch {
 	case n <= 0:
 		return dst, nil
-	case s.live == 0:
+	case s.Live == 0:
 		return dst, s.empty
 	}
 	return s.appendN(dst, key, n), nil
@@ -51,9 +55,9 @@ func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
 
 // appendN appends the first n values in the key's order.
 func (s *snapshot[T, L]) appendN(dst []T, key string, n int) []T {
-	cursor := s.cursor(s.layout.walk(key))
+	cursor := s.Cursor(s.layout.Walk(key))
 	for ; n > 0; n-- {
-		p, found := cursor.next(&s.view)
+		p, found := cursor.Next(&s.View)
 		if !found {
 			break
 		}
@@ -74,12 +78,12 @@ func (c *core[T, L]) Candidates(key string) iter.Seq[T] {
 
 func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 	s := c.now()
-	if s.live == 0 {
+	if s.Live == 0 {
 		return
 	}
-	cursor := s.cursor(s.layout.walk(key))
+	cursor := s.Cursor(s.layout.Walk(key))
 	for {
-		p, found := cursor.next(&s.view)
+		p, found := cursor.Next(&s.View)
 		if !found || !yield(s.values[p]) {
 			return
 		}
@@ -98,15 +102,15 @@ func (c *core[T, L]) candidates(key string, yield func(T) bool) {
 // equal placements, and allocates nothing for the first 32.
 func (c *core[T, L]) GetFunc(key string, accept func(T) bool) (T, error) {
 	s := c.now()
-	if s.live == 0 {
+	if s.Live == 0 {
 		return s.fail()
 	}
 	if accept == nil {
-		return s.firstOf(s.layout.walk(key))
+		return s.firstOf(s.layout.Walk(key))
 	}
-	cursor := s.cursor(s.layout.walk(key))
+	cursor := s.Cursor(s.layout.Walk(key))
 	for {
-		p, found := cursor.next(&s.view)
+		p, found := cursor.Next(&s.View)
 		if !found {
 			var zero T
 			return zero, ErrNoneAccepted
@@ -136,12 +140,12 @@ func (c *core[T, L]) Owners(key string, n int) ([]Backend[T], error) {
 	switch {
 	case n <= 0:
 		return nil, nil
-	case s.owners.n == 0:
+	case s.Owners.N == 0:
 		return nil, s.empty
 	}
 	n = min(n, len(s.roster.placements))
 	backends := make([]Backend[T], 0, n)
-	for p := range s.placementsOf(s.layout.walk(key)) {
+	for p := range s.Placements(s.layout.Walk(key)) {
 		if backends = append(backends, *s.ownerOf(p)); len(backends) == n {
 			break
 		}
@@ -149,27 +153,18 @@ func (c *core[T, L]) Owners(key string, n int) ([]Backend[T], error) {
 	return backends, nil
 }
 
-// placementsOf returns all placements in the order of a walk that has not begun, whatever
-// their health, each once; those that are no owner come last.
-func (v *view) placementsOf(w walk) iter.Seq[uint32] {
-	return func(yield func(uint32) bool) {
-		var seen seen
-		idle := v.owners.idle
-		left := len(v.healthy) - len(idle)
-		for at := range w.positions(v.owners.n) {
-			if p := v.owners.at(at); seen.add(p, len(v.healthy)) {
-				if !yield(p) {
-					return
-				}
-				if left--; left == 0 {
-					break
-				}
-			}
-		}
-		for met := range idle {
-			if !yield(idle[(uint64(w.then)+uint64(met))%uint64(len(idle))]) {
-				return
-			}
-		}
+// Next returns the value of each healthy placement in turn: for a request that has no
+// key. Turns follow the weights, each that of the backend whose value is returned. With
+// equal weights, the placements come one after the other in the order of their hash
+// keys, from the first. With others, each gets its share of any stretch of calls to
+// within a few calls. On an empty structure the error is ErrNoBackends, without a
+// healthy backend it is ErrNoHealthyBackends. It costs the same time for any number of
+// backends, allocates nothing and takes no lock, but each call writes one shared
+// counter.
+func (c *core[T, L]) Next() (T, error) {
+	s := c.now()
+	if s.Live == 0 {
+		return s.fail()
 	}
+	return s.values[s.rotation.At(c.turn.Add(1)-1)], nil
 }

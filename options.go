@@ -3,6 +3,9 @@ package chash
 import (
 	"fmt"
 	"math"
+	"strconv"
+
+	"github.com/chash-go/chash/internal/load"
 )
 
 // A MaglevOption sets something of a [Maglev]. A nil option sets nothing, and of
@@ -165,7 +168,7 @@ type Config struct {
 func (c *core[T, L]) Config() Config {
 	s := c.now()
 	options := s.layout.config()
-	options.LoadFactor, options.LoadFloor = s.bound.factor, s.bound.floor
+	options.LoadFactor, options.LoadFloor = s.bound.Factor, s.bound.Floor
 	return options
 }
 
@@ -203,7 +206,7 @@ type config struct {
 	blind     uint64 // in tests: bits of SHA-256 positions to clear, so that ties occur
 }
 
-func (c *config) bound() bound { return bound{c.LoadFactor, c.LoadFloor} }
+func (c *config) bound() load.Bound { return load.Bound{Factor: c.LoadFactor, Floor: c.LoadFloor} }
 
 func maglevConfig(opts []MaglevOption) (config, error) {
 	c := config{Config: Config{TableSize: DefaultTableSize, LoadFactor: DefaultLoadFactor}}
@@ -270,8 +273,10 @@ func (c *config) validate() error {
 	if c.MaxSize < 0 {
 		return invalidOption("maximum size %d, the least is 0", c.MaxSize)
 	}
-	b := c.bound()
-	return b.validate()
+	if err := validateLoadFactor(c.LoadFactor); err != nil {
+		return err
+	}
+	return validateLoadFloor(c.LoadFloor)
 }
 
 // sizeLimit returns the most slots or points, of which own is the structure's own limit.
@@ -298,3 +303,39 @@ func (o option) setMaglev(c *config)       { o(c) }
 func (o option) setRing(c *config)         { o(c) }
 func (c Config) setMaglev(to *config)      { c.set(to) }
 func (c Config) setRing(to *config)        { c.set(to) }
+
+func validateLoadFactor(c float64) error {
+	if !load.ValidFactor(c) {
+		return invalidOption("load factor %v, want a number above 1", c)
+	}
+	return nil
+}
+
+func validateLoadFloor(n float64) error {
+	if !load.ValidFloor(n) {
+		return invalidOption("load floor %v, want a number from 0 on", n)
+	}
+	return nil
+}
+
+// DefaultLoadFactor is the load factor without WithLoadFactor: a backend has at
+// most a quarter more leases in flight than its fair share, rounded up.
+const DefaultLoadFactor = 1.25
+
+// validSlack is written so that NaN does not pass.
+func validSlack(e float64) bool { return e >= 0 }
+
+func sameSlack(a, b *float64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// slackText is a slack for a reader.
+func slackText(e *float64) string {
+	if e == nil {
+		return "none"
+	}
+	return strconv.FormatFloat(*e, 'g', -1, 64)
+}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/chash-go/chash/internal/probe"
+	"github.com/chash-go/chash/internal/ring"
 )
 
 // A Range is the positions of a ring from First to Last, both included. First is
@@ -47,7 +50,7 @@ func (r Range) String() string { return fmt.Sprintf("[%#016x, %#016x]", r.First,
 // SHA-256 may send on to the next point: of n points, that is expected of fewer
 // than n keys in 2^64.
 func (r *Ring[T]) Position(key string) uint64 {
-	return r.now().layout.position(key)
+	return r.now().layout.PositionOf(key)
 }
 
 // Ranges returns the ranges of which the backend of that name holds one of the n
@@ -72,7 +75,7 @@ func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 		}
 		s := state.sweep(n, false)
 		held := func(yield func(Range, []uint32) bool) {
-			together(func(r Range) bool { return !s.holds(uint32(p)) || yield(r, nil) }, s)
+			ring.Together(func(first, last uint64) bool { return !s.Meets(uint32(p)) || yield(Range{first, last}, nil) }, s)
 		}
 		for r := range joined(held) {
 			if !yield(r) {
@@ -93,17 +96,56 @@ func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 func (r *Ring[T]) Holders(n int) iter.Seq2[Range, []string] {
 	return func(yield func(Range, []string) bool) {
 		_, state := r.states()
-		if state.live == 0 || n <= 0 {
+		if state.view.Live == 0 || n <= 0 {
 			return
 		}
 		s := state.sweep(n, true)
 		held := func(yield func(Range, []uint32) bool) {
-			together(func(r Range) bool { return yield(r, s.all()) }, s)
+			ring.Together(func(first, last uint64) bool { return yield(Range{first, last}, s.Met()) }, s)
 		}
 		for r, holders := range joined(held) {
 			if !yield(r, list(state.names, holders)) {
 				return
 			}
+		}
+	}
+}
+
+// A ringState is one state of a ring with the names of its backends, immutable.
+type ringState struct {
+	*points
+	view  probe.View // of those that count as healthy
+	names []string   // by placement
+}
+
+// states returns the state as lookups see it, and that in which all are healthy.
+func (r *Ring[T]) states() (lookups, holders *ringState) {
+	s, answering, owning := r.named()
+	return &ringState{s.layout, s.View, answering}, &ringState{s.layout, probe.AllHealthy(s.Owners), owning}
+}
+
+// sweep returns a sweep over the state at its first stretch.
+func (s *ringState) sweep(n int, ordered bool) *ring.Sweep { return s.Sweep(s.view, n, ordered) }
+
+// joined returns ranges, which are in order, such that those which adjoin and go
+// with the same numbers are one. The numbers that it yields are overwritten.
+func joined(ranges iter.Seq2[Range, []uint32]) iter.Seq2[Range, []uint32] {
+	return func(yield func(Range, []uint32) bool) {
+		var last Range
+		var with []uint32
+		found := false
+		for r, numbers := range ranges {
+			if found && r.First == last.Last+1 && slices.Equal(numbers, with) {
+				last.Last = r.Last
+				continue
+			}
+			if found && !yield(last, with) {
+				return
+			}
+			last, with, found = r, append(with[:0], numbers...), true
+		}
+		if found {
+			yield(last, with)
 		}
 	}
 }
@@ -149,24 +191,24 @@ func (r *Ring[T]) Diff(next *Ring[T]) (RingDiff, error) {
 	}
 	before, holdersBefore := r.states()
 	after, holdersAfter := next.states()
-	if err := before.ring.agrees(after.ring); err != nil {
+	if err := before.points.agrees(after.points); err != nil {
 		return RingDiff{}, err
 	}
 	a := newAccount(before.names, after.names)
 	from, to := before.sweep(1, true), after.sweep(1, true)
-	together(func(r Range) bool {
-		a.move(from.holder(), to.holder(), r.size())
+	ring.Together(func(first, last uint64) bool {
+		a.move(from.First(), to.First(), Range{first, last}.size())
 		return true
 	}, from, to)
 	return RingDiff{a.diff(positions), holdersBefore, holdersAfter}, nil
 }
 
 // agrees returns an error if s is known to place keys differently.
-func (r *ring) agrees(s *ring) error {
-	if a, b := r.digests.seed, s.digests.seed; a != b {
+func (r *points) agrees(s *points) error {
+	if a, b := r.Digests.Seed, s.Digests.Seed; a != b {
 		return fmt.Errorf("%w: seeds %d and %d", ErrIncomparable, a, b)
 	}
-	return r.hash.agrees(&s.hash)
+	return sameHash(&r.Hash, &s.Hash)
 }
 
 // A Change is a range with other holders after a change of the ring than before.
@@ -217,18 +259,18 @@ func (d RingDiff) Changes(n int) iter.Seq[Change] {
 		}
 		numbers := newNumbering(d.before.names, d.after.names)
 		before, after := d.before.sweep(n, true), d.after.sweep(n, true)
-		split := before.n + before.spares
-		holders := make([]uint32, split+after.n+after.spares)
+		split := before.Count()
+		holders := make([]uint32, split+after.Count())
 		had, has := holders[:split], holders[split:]
 		changed := func(yield func(Range, []uint32) bool) {
-			together(func(r Range) bool {
-				for i, p := range before.all() {
+			ring.Together(func(first, last uint64) bool {
+				for i, p := range before.Met() {
 					had[i] = numbers.before[p]
 				}
-				for i, p := range after.all() {
+				for i, p := range after.Met() {
 					has[i] = numbers.after[p]
 				}
-				return slices.Equal(had, has) || yield(r, holders)
+				return slices.Equal(had, has) || yield(Range{first, last}, holders)
 			}, before, after)
 		}
 		for r, holders := range joined(changed) {

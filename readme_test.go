@@ -212,6 +212,9 @@ func TestReadme_Names(t *testing.T) {
 	inRepository(t)
 	sources, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
+	inner, err := filepath.Glob("internal/*/*_test.go")
+	require.NoError(t, err)
+	sources = append(sources, inner...)
 	functions := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 	for _, path := range sources {

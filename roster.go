@@ -5,30 +5,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/chash-go/chash/internal/probe"
 )
-
-// A placement is one place on a structure: that of all backends which share its
-// hash key.
-type placement struct {
-	hashKey string
-	weight  uint32 // of the heaviest of its backends, so at least 1
-	from    uint32 // where its backends begin in roster.ranked
-}
-
-// samePlacements reports whether a and b are laid out alike.
-func samePlacements(a, b []placement) bool {
-	return slices.EqualFunc(a, b, func(x, y placement) bool {
-		return x.weight == y.weight && x.hashKey == y.hashKey
-	})
-}
 
 // A roster is a membership with its placements. It and its members are immutable:
 // a change makes another one, which shares what stays.
 type roster[T any] struct {
-	members    []*Backend[T] // sorted by name, with every Weight filled in
-	ranked     []uint32      // indices of the members that are not draining: by hash key, then heavier, then name
-	placements []placement   // by hash key
-	owners     []uint32      // by placement: the member that outranks the others
+	members    []*Backend[T]     // sorted by name, with every Weight filled in
+	ranked     []uint32          // indices of the members that are not draining: by hash key, then heavier, then name
+	placements []probe.Placement // by hash key
+	starts     []uint32          // by placement: where its members begin in ranked
+	owners     []uint32          // by placement: the member that outranks the others
 }
 
 // newRoster takes over members, which are valid and sorted by name.
@@ -49,16 +37,18 @@ func newRoster[T any](members []*Backend[T]) *roster[T] {
 		}
 		return cmp.Compare(i, j) // members are sorted by name
 	})
-	placements := make([]placement, 0, len(ranked))
+	placements := make([]probe.Placement, 0, len(ranked))
+	starts := make([]uint32, 0, len(ranked))
 	owners := make([]uint32, 0, len(ranked))
 	for at, i := range ranked {
 		b := members[i]
-		if n := len(placements); n == 0 || placements[n-1].hashKey != b.hashKey() {
-			placements = append(placements, placement{b.hashKey(), b.Weight, uint32(at)})
+		if n := len(placements); n == 0 || placements[n-1].HashKey != b.hashKey() {
+			placements = append(placements, probe.Placement{HashKey: b.hashKey(), Weight: b.Weight})
+			starts = append(starts, uint32(at))
 			owners = append(owners, i)
 		}
 	}
-	return &roster[T]{members, ranked, placements, owners}
+	return &roster[T]{members, ranked, placements, starts, owners}
 }
 
 // locate returns where the member of that name is and whether there is one.
@@ -88,8 +78,8 @@ func (r *roster[T]) list() []Backend[T] {
 
 // placementOf returns the placement of member i, which is not draining.
 func (r *roster[T]) placementOf(i int) int {
-	p, _ := slices.BinarySearchFunc(r.placements, r.members[i].hashKey(), func(p placement, key string) int {
-		return strings.Compare(p.hashKey, key)
+	p, _ := slices.BinarySearchFunc(r.placements, r.members[i].hashKey(), func(p probe.Placement, key string) int {
+		return strings.Compare(p.HashKey, key)
 	})
 	return p
 }
@@ -98,9 +88,9 @@ func (r *roster[T]) placementOf(i int) int {
 func (r *roster[T]) group(p int) []uint32 {
 	end := len(r.ranked)
 	if p+1 < len(r.placements) {
-		end = int(r.placements[p+1].from)
+		end = int(r.starts[p+1])
 	}
-	return r.ranked[r.placements[p].from:end]
+	return r.ranked[r.starts[p]:end]
 }
 
 // owner returns the member that outranks the others of placement p, whatever
@@ -123,6 +113,15 @@ func (r *roster[T]) lead(p int) (member int, healthy bool) {
 func (r *roster[T]) leader(p int) (b *Backend[T], healthy bool) {
 	i, healthy := r.lead(p)
 	return r.members[i], healthy
+}
+
+// holder returns the leader of placement p as the ledger needs it; without a healthy one,
+// no name.
+func (r *roster[T]) holder(p int) (name string, weight uint32) {
+	if b, healthy := r.leader(p); healthy {
+		return b.Name, b.Weight
+	}
+	return "", 0
 }
 
 // replacing returns the roster with b in the place of member i, with which it has

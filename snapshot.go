@@ -4,25 +4,29 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/chash-go/chash/internal/load"
+	"github.com/chash-go/chash/internal/probe"
+	"github.com/chash-go/chash/internal/turns"
 )
 
 // A snapshot is one whole state, as lookups and all other readers see it. It is
 // immutable once published, without what fallbacks and quotas lead to.
 type snapshot[T any, L layout[L]] struct {
-	view
+	probe.View
 	values   []T      // by placement: of its leader
 	weights  []uint32 // by placement: of its leader
 	layout   L
 	empty    error // what lookups return where no placement is healthy
-	rotation rotation
+	rotation turns.Rotation
 	roster   *roster[T]
 
-	bound    bound
+	bound    load.Bound
 	rebuilds uint64
 	lastTime time.Duration // of a rebuild
 
 	fallbacks *atomic.Uint64 // of the core
-	quotas    *quotas        // nil until Acquire is called
+	quotas    *load.Quotas   // nil until Acquire is called
 }
 
 // copy returns a copy to be changed and then published.
@@ -34,7 +38,7 @@ func (s *snapshot[T, L]) copy() *snapshot[T, L] {
 // derive sets what follows from the layout and the roster, in a snapshot not yet
 // published.
 func (s *snapshot[T, L]) derive() {
-	s.view = newView(s.layout.array(), len(s.roster.placements))
+	s.View = probe.NewView(s.layout.array(), len(s.roster.placements))
 	s.values = make([]T, len(s.roster.placements))
 	s.weights = make([]uint32, len(s.roster.placements))
 	s.empty = ErrNoHealthyBackends
@@ -45,11 +49,11 @@ func (s *snapshot[T, L]) derive() {
 		b, healthy := s.roster.leader(p)
 		s.values[p], s.weights[p] = b.Value, b.Weight
 		if healthy {
-			s.enter(p, true)
+			s.Mark(p, true)
 		}
 	}
-	s.index()
-	s.rotation = newRotation(s.healthy, s.live, s.weights)
+	s.Index()
+	s.rotation = turns.New(s.Healthy, s.Live, s.weights)
 }
 
 // amend puts b in the place of member i, from which it differs in its value, or in a
@@ -73,10 +77,71 @@ func (s *snapshot[T, L]) amend(i int, b Backend[T]) (p int, placed bool) {
 		s.weights[p] = s.roster.members[lead].Weight
 	}
 	if healthy != was {
-		s.setHealth(p, healthy)
+		s.SetHealth(p, healthy)
 	}
 	if healthy != was || lead != led {
-		s.rotation = newRotation(s.healthy, s.live, s.weights)
+		s.rotation = turns.New(s.Healthy, s.Live, s.weights)
 	}
 	return p, true
+}
+
+// A snapshot is published in three steps: the tallies that it leads to are opened,
+// then everybody sees it, then those are closed that it does not lead to. So who comes
+// by the newest snapshot meets no closed tally, and who meets one finds a newer snapshot.
+
+// publish makes s what everybody sees; with quotas if there is a ledger.
+func (c *core[T, L]) publish(s *snapshot[T, L]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.publishLocked(s)
+}
+
+// publishLocked is publish for who holds mu.
+func (c *core[T, L]) publishLocked(s *snapshot[T, L]) {
+	if c.ledger == nil {
+		c.current.Store(s)
+		return
+	}
+	s.quotas = c.ledger.Quotas(s.bound, len(s.roster.placements), s.roster.holder)
+	c.current.Store(s)
+	c.ledger.CloseOthers()
+}
+
+// publishLead is publishLocked for a snapshot that differs from the current one in no
+// more than the leader of placement p. Both have the same quotas or none.
+func (c *core[T, L]) publishLead(s *snapshot[T, L], p int) {
+	if s.quotas == nil {
+		c.publishLocked(s)
+		return
+	}
+	var outgoing *load.Tally
+	s.quotas, outgoing = c.ledger.Amend(s.quotas, p, s.roster.holder)
+	c.current.Store(s)
+	c.ledger.Close(outgoing)
+}
+
+// openLedger makes the ledger and publishes quotas, unless another has. It
+// returns the current snapshot.
+func (c *core[T, L]) openLedger() *snapshot[T, L] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ledger == nil {
+		c.ledger = load.NewLedger()
+		c.publishLocked(c.now().copy())
+	}
+	return c.now()
+}
+
+// publishBound publishes another bound. It copies no quotas.
+func (c *core[T, L]) publishBound(change func(b *load.Bound)) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.now().copy()
+	change(&next.bound)
+	if next.quotas != nil {
+		next.quotas = next.quotas.WithBound(next.bound)
+	}
+	c.current.Store(next)
 }

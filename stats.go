@@ -1,6 +1,13 @@
 package chash
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/chash-go/chash/internal/hashing"
+	"github.com/chash-go/chash/internal/probe"
+)
 
 // Stats is what a structure says of itself at one moment.
 type Stats struct {
@@ -58,15 +65,15 @@ func (c *core[T, L]) Stats() Stats {
 	stats := Stats{
 		Backends:    len(s.roster.members),
 		Placements:  len(s.roster.placements),
-		Size:        int(s.owners.n),
+		Size:        int(s.Owners.N),
 		Layout:      layoutName(s.layout.config()),
 		Rebuilds:    s.rebuilds,
 		LastRebuild: s.lastTime,
 
 		SampledFallbacks: c.fallbacks.Load(),
 
-		LoadFactor: s.bound.factor,
-		LoadFloor:  s.bound.floor,
+		LoadFactor: s.bound.Factor,
+		LoadFloor:  s.bound.Floor,
 	}
 	stats.Loads, stats.InFlight = c.loads()
 	for _, b := range s.roster.members {
@@ -79,10 +86,10 @@ func (c *core[T, L]) Stats() Stats {
 			stats.Draining++
 		}
 	}
-	spread := s.layout.spread()
+	spread := s.layout.Spread()
 	stats.MinShareRatio, stats.MaxShareRatio = extremes(spread, s.roster.placements)
 	for p, share := range spread {
-		if !s.healthy.has(uint32(p)) {
+		if !s.Healthy.Has(uint32(p)) {
 			stats.FallbackShare += share
 		}
 	}
@@ -107,8 +114,8 @@ func (c *core[T, L]) Shares() []Share {
 	for i := range shares {
 		shares[i].Name = r.members[i].Name
 	}
-	sizes := layout.array().counts
-	for p, spread := range layout.spread() {
+	sizes := layout.array().Counts
+	for p, spread := range layout.Spread() {
 		share := &shares[r.owner(p)]
 		share.Size, share.Share = int(sizes[p]), spread
 	}
@@ -116,13 +123,13 @@ func (c *core[T, L]) Shares() []Share {
 }
 
 // extremes returns the smallest and the largest of the shares by their ideals.
-func extremes(spread []float64, placements []placement) (least, most float64) {
+func extremes(spread []float64, placements []probe.Placement) (least, most float64) {
 	total := 0.0
 	for i := range placements {
-		total += float64(placements[i].weight)
+		total += float64(placements[i].Weight)
 	}
 	for i, share := range spread {
-		ratio := share * total / float64(placements[i].weight)
+		ratio := share * total / float64(placements[i].Weight)
 		if i == 0 {
 			least, most = ratio, ratio
 		}
@@ -134,11 +141,51 @@ func extremes(spread []float64, placements []placement) (least, most float64) {
 // sampled reports whether lookups of a key with that hash are counted when they
 // leave their home: one in 64, so that the counter, which all processors share,
 // costs the others no more than this.
-func sampled(hash uint64) bool { return hash*scatter>>58 == 0 }
+func sampled(hash uint64) bool { return hash*hashing.Scatter>>58 == 0 }
 
 // note counts a sampled lookup that has passed over so many owners.
 func (s *snapshot[T, L]) note(passed int) {
 	if passed > 0 {
 		s.fallbacks.Add(1)
 	}
+}
+
+// String describes the structure in a line: its type, its size, and how many of its
+// backends are healthy. It takes time for each backend.
+func (c *core[T, L]) String() string {
+	var l L
+	s := c.current.Load()
+	if s == nil {
+		return fmt.Sprintf("%s that is not made", l.kind())
+	}
+	healthy := 0
+	for _, b := range s.roster.members {
+		if b.State == Healthy {
+			healthy++
+		}
+	}
+	return fmt.Sprintf("%s of %d %s, %d of %d backends healthy",
+		l.kind(), s.Owners.N, l.unit(), healthy, len(s.roster.members))
+}
+
+// Format implements fmt.Formatter: with every verb, what fmt prints is made of String,
+// where it would otherwise read what other goroutines write.
+func (c *core[T, L]) Format(f fmt.State, verb rune) {
+	fmt.Fprintf(f, fmt.FormatString(f, verb), c.String())
+}
+
+// MarshalJSON returns the structure for a reader: its type, its size, and its backends
+// sorted by name, without their values, which need not be data. Marshal is what a
+// structure can be made from again. It takes time for each backend.
+func (c *core[T, L]) MarshalJSON() ([]byte, error) {
+	s := c.now()
+	out := struct {
+		Structure string              `json:"structure"`
+		Size      int                 `json:"size"` // slots or points
+		Backends  []Backend[struct{}] `json:"backends"`
+	}{s.layout.kind(), int(s.Owners.N), make([]Backend[struct{}], len(s.roster.members))}
+	for i, b := range s.roster.members {
+		out.Backends[i] = b.bare()
+	}
+	return json.Marshal(out)
 }

@@ -1,4 +1,4 @@
-package chash
+package maglev
 
 import (
 	"cmp"
@@ -127,11 +127,11 @@ func (c *clock) before(limit claim, weight uint32, orAt bool) uint32 {
 	if rest > 0 || orAt {
 		least++
 	}
-	return c.first(least)
+	return c.atOrAfter(least)
 }
 
-// first returns the first claim whose T is at least that, or n.
-func (c *clock) first(least uint64) uint32 {
+// atOrAfter returns the first claim whose T is at least that, or n.
+func (c *clock) atOrAfter(least uint64) uint32 {
 	c.reach(0)
 	for end := uint32(len(c.sums) - 1); c.sums[end] <= least; end = uint32(len(c.sums) - 1) {
 		if end > c.n/clockStride {

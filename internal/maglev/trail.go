@@ -1,8 +1,10 @@
-package chash
+package maglev
 
 import (
 	"math"
 	"math/bits"
+
+	"github.com/chash-go/chash/internal/modular"
 )
 
 // A claim looks at slots until one is free. With a hash that spreads, few are enough.
@@ -42,7 +44,7 @@ func (t *trails) blazed() bool { return len(t.bySkip) > 0 }
 
 // follow takes a claimant to the slot that it claims if there is a trail for it, and
 // reports whether there is.
-func (t *trails) follow(c *claimant, slots *divisor) bool {
+func (t *trails) follow(c *claimant, slots *modular.Divisor) bool {
 	trail := t.bySkip[c.skip]
 	if trail == nil {
 		return false
@@ -60,18 +62,18 @@ func (t *trails) claim(c *claimant, slot uint32) {
 
 // search takes a claimant to the slot that it claims after it has looked at a number
 // of slots.
-func (t *trails) search(c *claimant, looked int, slots *divisor) {
+func (t *trails) search(c *claimant, looked int, slots *modular.Divisor) {
 	if t.wasted == nil {
 		t.wasted, t.bySkip = make(map[uint32]int), make(map[uint32]*trail)
 	}
 	wasted := t.wasted[c.skip] + looked
-	for slot := c.slot; wasted <= int(slots.n)/trailPart; wasted++ {
+	for slot := c.slot; wasted <= int(slots.N)/trailPart; wasted++ {
 		if t.taken[slot/64]>>(slot%64)&1 == 0 {
 			t.wasted[c.skip] = wasted
 			t.claim(c, slot)
 			return
 		}
-		slot = step(slot, c.skip, slots.n)
+		slot = modular.Step(slot, c.skip, slots.N)
 	}
 	delete(t.wasted, c.skip)
 	t.blaze(c.skip, slots)
@@ -80,7 +82,7 @@ func (t *trails) search(c *claimant, looked int, slots *divisor) {
 
 // blaze begins a trail, in place of that which was used the longest time ago if there
 // are as many as may be.
-func (t *trails) blaze(skip uint32, slots *divisor) {
+func (t *trails) blaze(skip uint32, slots *modular.Divisor) {
 	next := new(trail)
 	if len(t.bySkip) == maxTrails {
 		next.used = math.MaxUint64
@@ -96,14 +98,14 @@ func (t *trails) blaze(skip uint32, slots *divisor) {
 }
 
 // begin makes the trail one of a skip of which nothing is known.
-func (t *trail) begin(skip uint32, slots *divisor) {
-	t.skip, t.inverse = skip, invert(skip, slots.n)
-	words := slots.n/64 + 1
+func (t *trail) begin(skip uint32, slots *modular.Divisor) {
+	t.skip, t.inverse = skip, modular.Inverse(skip, slots.N)
+	words := slots.N/64 + 1
 	if t.known == nil {
 		t.known, t.beyond = make([]uint64, words), make([]uint32, words)
 	}
 	clear(t.known)
-	t.known[words-1] = ^uint64(0) << (slots.n % 64) // there are no such slots
+	t.known[words-1] = ^uint64(0) << (slots.N % 64) // there are no such slots
 	for word := range t.beyond {
 		t.beyond[word] = uint32(word) + 1
 	}
@@ -112,25 +114,25 @@ func (t *trail) begin(skip uint32, slots *divisor) {
 
 // free returns the first slot that is free, from one on; there is one. It looks at no
 // slot that is known to be taken, so that each slot is looked at in vain once.
-func (t *trail) free(slot uint32, taken []uint64, slots *divisor) uint32 {
-	_, number := slots.divmod(uint64(slot) * uint64(t.inverse))
+func (t *trail) free(slot uint32, taken []uint64, slots *modular.Divisor) uint32 {
+	_, number := slots.Divmod(uint64(slot) * uint64(t.inverse))
 	word, from := number/64, ^uint64(0)<<(number%64)
 	for {
 		for open := from &^ t.known[word]; open != 0; open &= open - 1 {
 			bit := uint32(bits.TrailingZeros64(open))
-			_, slot := slots.divmod(uint64(word*64+bit) * uint64(t.skip))
+			_, slot := slots.Divmod(uint64(word*64+bit) * uint64(t.skip))
 			if taken[slot/64]>>(slot%64)&1 == 0 {
 				return slot
 			}
 			t.known[word] |= 1 << bit
 		}
-		word, from = t.open(t.beyond[word]), ^uint64(0)
+		word, from = t.notFull(t.beyond[word]), ^uint64(0)
 	}
 }
 
-// open returns the first word from one on that is not full, and leaves shorter ways
+// notFull returns the first word from one on that is not full, and leaves shorter ways
 // to it behind.
-func (t *trail) open(word uint32) uint32 {
+func (t *trail) notFull(word uint32) uint32 {
 	for t.known[word] == ^uint64(0) {
 		next := t.beyond[word]
 		if t.known[next] == ^uint64(0) {

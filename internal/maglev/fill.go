@@ -1,11 +1,13 @@
-package chash
+package maglev
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/chash-go/chash/internal/modular"
+	"github.com/chash-go/chash/internal/probe"
 )
 
 // This file fills Maglev tables. Placements claim slots in turn, each turn the
@@ -16,39 +18,35 @@ import (
 // a slot, equal weights give plain Maglev, and shares are rounded to the nearest
 // slot (Webster's method).
 
-func (t *table) lay(placements []placement) (*table, error) {
-	if t.custom != nil && len(placements) > 0 {
-		return t.layCustom(placements)
-	}
-	if uint64(len(placements)) > uint64(t.slots.n) {
-		return nil, fmt.Errorf("%w: %d placements, %d slots", ErrTooManyBackends, len(placements), t.slots.n)
-	}
+// Fill returns a table of the same options for other placements, which are sorted by hash
+// key and no more than slots. It may take from t what does not change.
+func (t *Table) Fill(placements []probe.Placement) *Table {
 	next := t.empty()
 	if len(placements) == 0 {
-		return next, nil
+		return next
 	}
-	if t.slack != nil {
-		next.layWithSlack(placements, t)
-		return next, nil
+	if t.Slack != nil {
+		next.fillWithSlack(placements, t)
+		return next
 	}
 	if len(placements) == 1 { // every slot is of number 0
-		next.n = t.slots.n
-		next.narrow = make([]uint8, next.n)
-		next.setCounts([]uint32{next.n})
-		return next, nil
+		next.N = t.slots.N
+		next.Narrow = make([]uint8, next.N)
+		next.SetCounts([]uint32{next.N})
+		return next
 	}
 	f := newFiller(next, placements)
 	switch n := len(placements); {
 	case n <= 1<<8:
-		next.narrow = fill[uint8](f)
+		next.Narrow = fill[uint8](f)
 	case n <= 1<<16:
-		next.medium = fill[uint16](f)
+		next.Medium = fill[uint16](f)
 	default:
-		next.wide = fill[uint32](f)
+		next.Wide = fill[uint32](f)
 	}
-	next.n = t.slots.n
-	next.setCounts(f.counts(len(placements)))
-	return next, nil
+	next.N = t.slots.N
+	next.SetCounts(f.counts(len(placements)))
+	return next
 }
 
 // A claimant is a placement on its way through its preferences.
@@ -79,7 +77,7 @@ func (a *class) before(b *class) bool {
 
 // A filler is a table being filled.
 type filler struct {
-	divisor
+	modular.Divisor
 	claimants []claimant // heaviest first, then by hash key
 	classes   []class    // heaviest first
 	calendar
@@ -102,22 +100,22 @@ type calendar struct {
 	today  []int32 // the classes due on one day
 }
 
-func newFiller(t *table, placements []placement) *filler {
+func newFiller(t *Table, placements []probe.Placement) *filler {
 	claimants := make([]claimant, len(placements))
 	var buf []byte
 	for i := range placements {
 		var offset, skip uint64
-		offset, skip, buf = t.hash.placement(placements[i].hashKey, buf)
-		_, rest := t.strides.divmod(skip)
+		offset, skip, buf = t.Hash.Placement(placements[i].HashKey, buf)
+		_, rest := t.strides.Divmod(skip)
 		claimants[i] = claimant{
-			slot:      t.home(offset),
+			slot:      t.Home(offset),
 			skip:      rest + 1,
 			placement: uint32(i),
 		}
 	}
-	n := int(t.slots.n)
+	n := int(t.slots.N)
 	return &filler{
-		divisor:   t.slots,
+		Divisor:   t.slots,
 		claimants: claimants,
 		classes:   classify(claimants, placements),
 		trails:    trails{taken: make([]uint64, n/64+1)}, // n+63 may not fit 32 bits
@@ -127,8 +125,8 @@ func newFiller(t *table, placements []placement) *filler {
 }
 
 // classify sorts the claimants into classes, the heaviest first.
-func classify(claimants []claimant, placements []placement) []class {
-	weight := func(c claimant) uint32 { return placements[c.placement].weight }
+func classify(claimants []claimant, placements []probe.Placement) []class {
+	weight := func(c claimant) uint32 { return placements[c.placement].Weight }
 	slices.SortFunc(claimants, func(a, b claimant) int {
 		if c := cmp.Compare(weight(b), weight(a)); c != 0 {
 			return c
@@ -153,11 +151,11 @@ func classify(claimants []claimant, placements []placement) []class {
 
 // fill lets the claimants claim every slot.
 func fill[S uint8 | uint16 | uint32](f *filler) []S {
-	slots := make([]S, f.n)
+	slots := make([]S, f.N)
 	for i := range f.classes { // rank 0
 		claimRound(f, &f.classes[i], slots)
 	}
-	f.open()
+	f.openCalendar()
 	for day := uint32(0); f.free > 0; day++ {
 		for _, i := range f.due(day) {
 			claimRound(f, &f.classes[i], slots)
@@ -167,8 +165,8 @@ func fill[S uint8 | uint16 | uint32](f *filler) []S {
 	return slots
 }
 
-// open opens the calendar with the second round of each class.
-func (f *filler) open() {
+// openCalendar opens the calendar with the second round of each class.
+func (f *filler) openCalendar() {
 	f.pages = make([]int32, 1<<bits.Len(uint(len(f.classes))))
 	for i := range f.pages {
 		f.pages[i] = -1
@@ -232,37 +230,37 @@ func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
 	claimants := f.claimants[c.first:c.end]
 	turns := min(len(claimants), f.free)
 	walks := max(0, min(turns, f.free-f.few))
-	f.walk(claimants[:walks])
+	f.seekAll(claimants[:walks])
 	for i := range claimants[:turns] {
 		claimant := &claimants[i]
 		if i >= walks {
 			claimant.slot = f.nearest(claimant)
 		}
 		slots[claimant.slot] = S(claimant.placement)
-		claimant.slot = step(claimant.slot, claimant.skip, f.n)
+		claimant.slot = modular.Step(claimant.slot, claimant.skip, f.N)
 	}
 	f.free -= turns
 	f.unserved = claimants[turns:]
 }
 
-// walk takes each claimant to the slot that it claims.
-func (f *filler) walk(claimants []claimant) {
+// seekAll takes each claimant to the slot that it claims.
+func (f *filler) seekAll(claimants []claimant) {
 	// If the hash spreads, a walk looks at n/free slots on average, and seldom at 16
 	// times as many: of the claims of 10 backends in 262,147 slots, 34 did, of those of
 	// 100 backends, one.
-	patience := 4*int(f.n)/(f.free-len(claimants)) + 8 // of four slots
+	patience := 4*int(f.N)/(f.free-len(claimants)) + 8 // of four slots
 	for len(claimants) > 0 {
 		n := len(claimants)
 		if f.blazed() {
-			if f.follow(&claimants[0], &f.divisor) {
+			if f.follow(&claimants[0], &f.Divisor) {
 				claimants = claimants[1:]
 				continue
 			}
 			n = 1 // the next may have a trail
 		}
-		done := walkRound(claimants[:n], f.taken, f.n, patience)
+		done := walkRound(claimants[:n], f.taken, f.N, patience)
 		if claimants = claimants[done:]; done < n {
-			f.search(&claimants[0], 4*patience, &f.divisor)
+			f.search(&claimants[0], 4*patience, &f.Divisor)
 			claimants = claimants[1:]
 		}
 	}
@@ -275,22 +273,22 @@ func (f *filler) walk(claimants []claimant) {
 func walkRound(claimants []claimant, taken []uint64, n uint32, patience int) int {
 	for i := range claimants {
 		slot, skip := claimants[i].slot, claimants[i].skip
-		skip2 := step(skip, skip, n)
+		skip2 := modular.Step(skip, skip, n)
 		for left := patience; ; left-- {
 			if left == 0 {
 				claimants[i].slot = slot
 				return i
 			}
-			slot1 := step(slot, skip, n)
-			slot2 := step(slot, skip2, n)
-			slot3 := step(slot1, skip2, n)
+			slot1 := modular.Step(slot, skip, n)
+			slot2 := modular.Step(slot, skip2, n)
+			slot3 := modular.Step(slot1, skip2, n)
 			met := taken[slot/64]>>(slot%64)&1 | taken[slot1/64]>>(slot1%64)&1<<1 |
 				taken[slot2/64]>>(slot2%64)&1<<2 | taken[slot3/64]>>(slot3%64)&1<<3
 			if met != 15 {
 				slot = [4]uint32{slot, slot1, slot2, slot3}[bits.TrailingZeros64(^met)%4]
 				break
 			}
-			slot = step(slot2, skip2, n)
+			slot = modular.Step(slot2, skip2, n)
 		}
 		taken[slot/64] |= 1 << (slot % 64)
 		claimants[i].slot = slot
@@ -319,13 +317,13 @@ func (f *filler) counts(placements int) []uint32 {
 // skip, modulo n. The last sqrt(n) claims would else be half of all the steps.
 func (f *filler) nearest(c *claimant) uint32 {
 	if f.rest == nil {
-		f.rest = freeIn(f.taken, f.n, f.free)
+		f.rest = freeIn(f.taken, f.N, f.free)
 	}
-	inverse := uint64(invert(c.skip, f.n))
-	nearest, at := f.n, 0
+	inverse := uint64(modular.Inverse(c.skip, f.N))
+	nearest, at := f.N, 0
 	for i, slot := range f.rest {
-		distance := uint64(slot) + uint64(f.n) - uint64(c.slot) // not negative; the n drops out
-		if _, steps := f.divmod(distance * inverse); steps < nearest {
+		distance := uint64(slot) + uint64(f.N) - uint64(c.slot) // not negative; the n drops out
+		if _, steps := f.Divmod(distance * inverse); steps < nearest {
 			nearest, at = steps, i
 		}
 	}
@@ -347,20 +345,4 @@ func freeIn(taken []uint64, n uint32, free int) []uint32 {
 		}
 	}
 	return slots
-}
-
-// invert returns the x below the prime n for which a*x modulo n is 1, by the
-// extended Euclidean algorithm; a is from 1 to n-1.
-func invert(a, n uint32) uint32 {
-	r, next := int64(n), int64(a)
-	x, nextX := int64(0), int64(1) // r = x*a and next = nextX*a, modulo n
-	for next != 0 {
-		q := r / next
-		r, next = next, r-q*next
-		x, nextX = nextX, x-q*nextX
-	}
-	if x < 0 {
-		x += int64(n)
-	}
-	return uint32(x)
 }

@@ -1,13 +1,16 @@
-package chash
+package maglev
 
 import (
 	"cmp"
 	"math/bits"
 	"slices"
+
+	"github.com/chash-go/chash/internal/modular"
+	"github.com/chash-go/chash/internal/probe"
 )
 
 // This file fills Maglev tables with slack. All claims of all placements are heard
-// in the order of their times (maglev_clock.go), at equal times that of the heavier
+// in the order of their times (clock.go), at equal times that of the heavier
 // placement first, then that of the smaller hash key. A claim wins its slot if the
 // slot is free and the placement holds fewer slots than its cap. So there is one
 // result only in which no slot and placement would both rather have each other than
@@ -40,7 +43,7 @@ func (c *contender) claim(index uint32) claim { return claim{c.weight, index} }
 
 // A contest is a table with slack being filled.
 type contest[S uint8 | uint16 | uint32] struct {
-	divisor
+	modular.Divisor
 	clock      clock
 	contenders []contender // heaviest first, then by hash key, so that the first wins a tie
 	ranks      []uint32    // by placement: where its contender is
@@ -58,28 +61,28 @@ type contest[S uint8 | uint16 | uint32] struct {
 	latest claim // no slot was won later
 }
 
-func newContest[S uint8 | uint16 | uint32](t *table) *contest[S] {
+func newContest[S uint8 | uint16 | uint32](t *Table) *contest[S] {
 	placements := t.placements
-	n := t.slots.n
+	n := t.slots.N
 	c := &contest[S]{
-		divisor:    t.slots,
+		Divisor:    t.slots,
 		clock:      clock{n: n},
 		contenders: make([]contender, len(placements)),
 		ranks:      make([]uint32, len(placements)),
 		open:       make([]uint32, len(placements)),
-		caps:       caps(n, *t.slack, placements, &t.hash),
+		caps:       caps(n, *t.Slack, placements, &t.Hash),
 	}
 	var buf []byte
 	for p := range placements {
 		var offset, skip uint64
-		offset, skip, buf = t.hash.placement(placements[p].hashKey, buf)
-		_, rest := t.strides.divmod(skip)
+		offset, skip, buf = t.Hash.Placement(placements[p].HashKey, buf)
+		_, rest := t.strides.Divmod(skip)
 		c.contenders[p] = contender{
-			offset:    t.home(offset),
+			offset:    t.Home(offset),
 			skip:      rest + 1,
 			placement: uint32(p),
-			weight:    placements[p].weight,
-			slot:      t.home(offset),
+			weight:    placements[p].Weight,
+			slot:      t.Home(offset),
 			room:      n,
 		}
 		if c.caps != nil {
@@ -109,7 +112,7 @@ func (c *contest[S]) invert() {
 		c.contenders[i].inverse = product // of those before it
 		product = c.times(product, c.contenders[i].skip)
 	}
-	inverse := invert(product, c.n)
+	inverse := modular.Inverse(product, c.N)
 	for i := len(c.contenders) - 1; i >= 0; i-- {
 		contender := &c.contenders[i]
 		contender.inverse = c.times(contender.inverse, inverse)
@@ -119,14 +122,14 @@ func (c *contest[S]) invert() {
 
 // times returns a*b modulo the number of slots.
 func (c *contest[S]) times(a, b uint32) uint32 {
-	_, product := c.divmod(uint64(a) * uint64(b))
+	_, product := c.Divmod(uint64(a) * uint64(b))
 	return product
 }
 
-// index returns which claim of a contender is that of a slot.
-func (c *contest[S]) index(of *contender, slot uint32) uint32 {
-	distance := uint64(slot) + uint64(c.n) - uint64(of.offset) // below 2^32
-	_, index := c.divmod(distance * uint64(of.inverse))
+// indexOf returns which claim of a contender is that of a slot.
+func (c *contest[S]) indexOf(of *contender, slot uint32) uint32 {
+	distance := uint64(slot) + uint64(c.N) - uint64(of.offset) // below 2^32
+	_, index := c.Divmod(distance * uint64(of.inverse))
 	return index
 }
 
@@ -138,11 +141,11 @@ func (c *contest[S]) earlier(a, i, b, j uint32) bool {
 
 // fill has every slot won.
 func (c *contest[S]) fill() {
-	c.slots = make([]S, c.n)
-	words := c.n/64 + 1
+	c.slots = make([]S, c.N)
+	words := c.N/64 + 1
 	c.settled = make([]uint64, words)
 	c.fresh = make([]uint64, words)
-	c.free = int(c.n)
+	c.free = int(c.N)
 	for len(c.open) > 0 && c.free > c.few() {
 		c.stretch()
 	}
@@ -161,7 +164,7 @@ func (c *contest[S]) few() int {
 	if c.caps != nil {
 		price += 100
 	}
-	return max(1, min(int(c.n)/price, 16<<(bits.Len32(c.n)/2)))
+	return max(1, min(int(c.N)/price, 16<<(bits.Len32(c.N)/2)))
 }
 
 // stretch goes on to the end of the next stretch of time. It is the longer the fewer
@@ -172,9 +175,9 @@ func (c *contest[S]) few() int {
 // free while it has room, and there are two free slots.
 func (c *contest[S]) stretch() {
 	heaviest := &c.contenders[c.open[0]]
-	left := uint64(c.n - heaviest.tried)
+	left := uint64(c.N - heaviest.tried)
 	lap := left * uint64(heaviest.weight) / c.weight // below 2^31; in it every slot would be won without competition
-	shortened := bits.Len64(uint64(c.free)*64/uint64(c.n)) / 2
+	shortened := bits.Len64(uint64(c.free)*64/uint64(c.N)) / 2
 	claims := min(left-1, max(4, lap>>shortened))
 	c.latest = heaviest.claim(heaviest.tried + uint32(claims))
 	var last *contender
@@ -199,11 +202,11 @@ func (c *contest[S]) stretch() {
 		c.settled[i] |= c.fresh[i]
 		c.fresh[i] = 0
 	}
-	c.close()
+	c.dropFull()
 }
 
-// close leaves those out that have no room.
-func (c *contest[S]) close() {
+// dropFull leaves those out that have no room.
+func (c *contest[S]) dropFull() {
 	c.open = slices.DeleteFunc(c.open, func(rank uint32) bool {
 		contender := &c.contenders[rank]
 		if contender.room > 0 {
@@ -217,7 +220,7 @@ func (c *contest[S]) close() {
 // run has a contender make its claims of this stretch.
 func (c *contest[S]) run(rank uint32) {
 	contender := &c.contenders[rank]
-	for contender.room > 0 && contender.seek(c.settled, c.n) {
+	for contender.room > 0 && contender.seek(c.settled, c.N) {
 		slot := contender.slot
 		word, bit := slot/64, uint64(1)<<(slot%64)
 		if c.fresh[word]&bit == 0 {
@@ -225,7 +228,7 @@ func (c *contest[S]) run(rank uint32) {
 			c.free--
 			c.slots[slot] = S(contender.placement)
 			contender.room--
-		} else if owner := c.ranks[c.slots[slot]]; c.earlier(rank, contender.tried, owner, c.index(&c.contenders[owner], slot)) {
+		} else if owner := c.ranks[c.slots[slot]]; c.earlier(rank, contender.tried, owner, c.indexOf(&c.contenders[owner], slot)) {
 			c.slots[slot] = S(contender.placement)
 			contender.room--
 			c.contenders[owner].room++
@@ -233,7 +236,7 @@ func (c *contest[S]) run(rank uint32) {
 				c.losers = append(c.losers, owner)
 			}
 		}
-		contender.slot = step(slot, contender.skip, c.n)
+		contender.slot = modular.Step(slot, contender.skip, c.N)
 		contender.tried++
 	}
 }
@@ -243,11 +246,11 @@ func (c *contest[S]) run(rank uint32) {
 // at four slots at a time, since how many are settled cannot be predicted.
 func (c *contender) seek(settled []uint64, n uint32) bool {
 	slot, skip, tried := c.slot, c.skip, c.tried
-	skip2 := step(skip, skip, n)
+	skip2 := modular.Step(skip, skip, n)
 	for tried < c.until {
-		slot1 := step(slot, skip, n)
-		slot2 := step(slot, skip2, n)
-		slot3 := step(slot1, skip2, n)
+		slot1 := modular.Step(slot, skip, n)
+		slot2 := modular.Step(slot, skip2, n)
+		slot3 := modular.Step(slot1, skip2, n)
 		met := settled[slot/64]>>(slot%64)&1 | settled[slot1/64]>>(slot1%64)&1<<1 |
 			settled[slot2/64]>>(slot2%64)&1<<2 | settled[slot3/64]>>(slot3%64)&1<<3
 		if met != 15 || c.until-tried < 4 {
@@ -256,7 +259,7 @@ func (c *contender) seek(settled []uint64, n uint32) bool {
 			tried += passed
 			break
 		}
-		slot = step(slot2, skip2, n)
+		slot = modular.Step(slot2, skip2, n)
 		tried += 4
 	}
 	c.slot, c.tried = slot, tried
@@ -265,9 +268,9 @@ func (c *contender) seek(settled []uint64, n uint32) bool {
 
 // finish gives each free slot to its best claim.
 func (c *contest[S]) finish() {
-	slots := freeIn(c.settled, c.n, c.free)
+	slots := freeIn(c.settled, c.N, c.free)
 	if c.caps != nil {
-		c.settle(slots)
+		c.auction(slots)
 		return
 	}
 	for _, slot := range slots {
@@ -289,21 +292,21 @@ func (c *contest[S]) win(slot, rank, index uint32) {
 // best returns the contender with room whose claim of a slot goes first, and which
 // of its claims that is.
 func (c *contest[S]) best(slot uint32) (rank, index uint32) {
-	rank, index = none, c.n
+	rank, index = probe.None, c.N
 	for i := 0; i < len(c.open); {
 		// Among those of one weight the index decides, and at equal ones the rank.
-		first, least := c.open[i], c.n
+		first, least := c.open[i], c.N
 		weight := c.contenders[first].weight
 		for ; i < len(c.open); i++ {
 			contender := &c.contenders[c.open[i]]
 			if contender.weight != weight {
 				break
 			}
-			if of := c.index(contender, slot); of < least {
+			if of := c.indexOf(contender, slot); of < least {
 				first, least = c.open[i], of
 			}
 		}
-		if rank == none || c.earlier(first, least, rank, index) {
+		if rank == probe.None || c.earlier(first, least, rank, index) {
 			rank, index = first, least
 		}
 	}
@@ -315,7 +318,7 @@ func (c *contest[S]) counts() []uint32 {
 	counts := make([]uint32, len(c.contenders))
 	for i := range c.contenders {
 		contender := &c.contenders[i]
-		limit := c.n
+		limit := c.N
 		if c.caps != nil {
 			limit = c.caps[contender.placement]
 		}
@@ -327,9 +330,9 @@ func (c *contest[S]) counts() []uint32 {
 // A bid is the best claim of a free slot.
 type bid struct{ slot, rank, index uint32 }
 
-// settle is finish where caps may count: the bids win in their order, and where a
+// auction is finish where caps may count: the bids win in their order, and where a
 // contender has no room any more, the slot bids again.
-func (c *contest[S]) settle(slots []uint32) {
+func (c *contest[S]) auction(slots []uint32) {
 	heap := make([]bid, len(slots))
 	for i, slot := range slots {
 		rank, index := c.best(slot)
@@ -343,7 +346,7 @@ func (c *contest[S]) settle(slots []uint32) {
 		if c.contenders[first.rank].room > 0 {
 			c.win(first.slot, first.rank, first.index)
 			if c.contenders[first.rank].room == 0 {
-				c.close()
+				c.dropFull()
 			}
 			*first = heap[len(heap)-1]
 			heap = heap[:len(heap)-1]

@@ -1,6 +1,11 @@
-package chash
+package maglev
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/chash-go/chash/internal/modular"
+	"github.com/chash-go/chash/internal/probe"
+)
 
 // This file changes a table without a limit in place of filling another. Without
 // caps each slot is its best claim's, whatever becomes of the others. So the slots of
@@ -16,24 +21,24 @@ type revision struct {
 	eager   []uint32 // new placements that may take slots from others
 }
 
-func revise(old, next []placement) revision {
+func revise(old, next []probe.Placement) revision {
 	r := revision{
 		numbers: make([]uint32, len(old)),
 		vacated: make([]bool, len(old)),
 	}
 	q := 0
 	for p := range old {
-		for q < len(next) && next[q].hashKey < old[p].hashKey {
+		for q < len(next) && next[q].HashKey < old[p].HashKey {
 			r.eager = append(r.eager, uint32(q))
 			q++
 		}
-		if q == len(next) || next[q].hashKey != old[p].hashKey {
-			r.numbers[p], r.vacated[p] = none, true
+		if q == len(next) || next[q].HashKey != old[p].HashKey {
+			r.numbers[p], r.vacated[p] = probe.None, true
 			continue
 		}
 		r.numbers[p] = uint32(q)
-		r.vacated[p] = next[q].weight < old[p].weight
-		if next[q].weight > old[p].weight {
+		r.vacated[p] = next[q].Weight < old[p].Weight
+		if next[q].Weight > old[p].Weight {
 			r.eager = append(r.eager, uint32(q))
 		}
 		q++
@@ -46,21 +51,21 @@ func revise(old, next []placement) revision {
 
 // amend makes the slots from those of old, which has no limit either, if that is
 // cheaper than to fill them anew. It reports whether it has.
-func (c *contest[S]) amend(next, old *table, oldSlots []S) bool {
+func (c *contest[S]) amend(next, old *Table, oldSlots []S) bool {
 	if len(oldSlots) == 0 || c.caps != nil { // old has no slots, or has them in another form
 		return false
 	}
 	r := revise(old.placements, next.placements)
 	c.latest = old.latest
-	if !c.cheap(&r, old.counts) {
+	if !c.cheap(&r, old.Counts) {
 		return false
 	}
-	for _, slot := range c.renumber(&r, oldSlots, old.counts) {
+	for _, slot := range c.renumber(&r, oldSlots, old.Counts) {
 		rank, index := c.best(slot)
 		c.win(slot, rank, index)
 	}
 	for _, p := range r.eager {
-		c.take(c.ranks[p])
+		c.outbid(c.ranks[p])
 	}
 	return true
 }
@@ -79,7 +84,7 @@ func (c *contest[S]) cheap(r *revision, counts []uint32) bool {
 		contender := &c.contenders[c.ranks[p]]
 		steps += 4 * int64(c.clock.before(c.latest, contender.weight, true))
 	}
-	return steps <= 4*int64(c.n)
+	return steps <= 4*int64(c.N)
 }
 
 // renumber takes over the old slots and returns those that are vacated.
@@ -112,18 +117,18 @@ func (c *contest[S]) renumber(r *revision, old []S, counts []uint32) []uint32 {
 	return vacated
 }
 
-// take takes the slots of which a contender has the best claim from their owners.
-func (c *contest[S]) take(rank uint32) {
+// outbid takes the slots of which a contender has the best claim from their owners.
+func (c *contest[S]) outbid(rank uint32) {
 	contender := &c.contenders[rank]
 	until := c.clock.before(c.latest, contender.weight, true)
 	slot := contender.offset
 	for index := range until {
 		owner := c.ranks[c.slots[slot]]
-		if owner != rank && c.earlier(rank, index, owner, c.index(&c.contenders[owner], slot)) {
+		if owner != rank && c.earlier(rank, index, owner, c.indexOf(&c.contenders[owner], slot)) {
 			c.slots[slot] = S(contender.placement)
 			contender.room--
 			c.contenders[owner].room++
 		}
-		slot = step(slot, contender.skip, c.n)
+		slot = modular.Step(slot, contender.skip, c.N)
 	}
 }

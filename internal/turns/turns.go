@@ -1,20 +1,25 @@
-package chash
+// Package turns says whose turn it is for requests without a key.
+package turns
 
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/chash-go/chash/internal/hashing"
+	"github.com/chash-go/chash/internal/modular"
+	"github.com/chash-go/chash/internal/probe"
 )
 
-// A rotation says whose turn it is for the n-th request without a key, from n alone:
+// A Rotation says whose turn it is for the n-th request without a key, from n alone:
 // so a counter is all that calls share, and they need no lock. It is immutable.
 //
 // If the weights add up to little, the turns are listed. Else they are found on a
 // circle.
-type rotation struct {
-	order []uint32 // the healthy placements, by hash key
+type Rotation struct {
+	Order []uint32 // the healthy placements, by hash key
 
-	turns  []uint32 // who has each turn of a period; nil for a circle
-	period divisor  // by the length of turns
+	turns  []uint32        // who has each turn of a period; nil for a circle
+	period modular.Divisor // by the length of turns
 
 	circle circle
 }
@@ -26,10 +31,10 @@ const (
 	listedPerPlacement = 4
 )
 
-// newRotation returns the rotation of the healthy placements, of which there are live,
+// New returns the rotation of the healthy placements, of which there are live,
 // given the weights by placement.
-func newRotation(healthy flags, live int, weights []uint32) rotation {
-	r := rotation{order: make([]uint32, 0, live)}
+func New(healthy probe.Flags, live int, weights []uint32) Rotation {
+	r := Rotation{Order: make([]uint32, 0, live)}
 	if live == 0 {
 		return r
 	}
@@ -37,7 +42,7 @@ func newRotation(healthy flags, live int, weights []uint32) rotation {
 	unit := uint32(0)
 	for p, in := range healthy {
 		if in != 0 {
-			r.order = append(r.order, uint32(p))
+			r.Order = append(r.Order, uint32(p))
 			total += uint64(weights[p])
 			if weights[p] != unit {
 				unit = commonDivisor(weights[p], unit)
@@ -47,14 +52,14 @@ func newRotation(healthy flags, live int, weights []uint32) rotation {
 	period := total / uint64(unit)
 	switch {
 	case period == uint64(live):
-		r.turns = r.order // the weights are equal
+		r.turns = r.Order // the weights are equal
 	case period <= uint64(max(listedTurns, listedPerPlacement*live)):
-		r.turns = evenTurns(r.order, weights, unit, int(period))
+		r.turns = evenTurns(r.Order, weights, unit, int(period))
 	default:
-		r.circle = newCircle(r.order, weights, total)
+		r.circle = newCircle(r.Order, weights, total)
 		return r
 	}
-	r.period = newDivisor(uint32(len(r.turns)))
+	r.period = modular.NewDivisor(uint32(len(r.turns)))
 	return r
 }
 
@@ -66,14 +71,14 @@ func commonDivisor(a, b uint32) uint32 {
 	return a
 }
 
-// at returns the healthy placement, of which there is one, that has the turn of a
+// At returns the healthy placement, of which there is one, that has the turn of a
 // count.
-func (r *rotation) at(count uint64) uint32 {
+func (r *Rotation) At(count uint64) uint32 {
 	if r.turns != nil {
-		_, turn := r.period.divmod(count)
+		_, turn := r.period.Divmod(count)
 		return r.turns[turn]
 	}
-	return r.order[r.circle.at(count)]
+	return r.Order[r.circle.at(count)]
 }
 
 // evenTurns returns one period of turns: each placement has as many as its weight has
@@ -154,7 +159,7 @@ func (c *circle) place(position uint64) uint64 {
 // at on average, whatever the weights. Where many light ones share a bucket, the rest of
 // them is searched.
 func (c *circle) at(count uint64) uint32 {
-	position := count * scatter
+	position := count * hashing.Scatter
 	place := c.place(position)
 	part := c.guide[position>>(c.shift&63)]
 	for range 8 {
@@ -165,20 +170,4 @@ func (c *circle) at(count uint64) uint32 {
 	}
 	more, _ := slices.BinarySearch(c.ends[part:], place+1)
 	return part + uint32(more)
-}
-
-// Next returns the value of each healthy placement in turn: for a request that has no
-// key. Turns follow the weights, each that of the backend whose value is returned. With
-// equal weights, the placements come one after the other in the order of their hash
-// keys, from the first. With others, each gets its share of any stretch of calls to
-// within a few calls. On an empty structure the error is ErrNoBackends, without a
-// healthy backend it is ErrNoHealthyBackends. It costs the same time for any number of
-// backends, allocates nothing and takes no lock, but each call writes one shared
-// counter.
-func (c *core[T, L]) Next() (T, error) {
-	s := c.now()
-	if s.live == 0 {
-		return s.fail()
-	}
-	return s.values[s.rotation.at(c.turn.Add(1)-1)], nil
 }

@@ -1,52 +1,36 @@
-package chash
+package maglev
 
 import (
 	"cmp"
 	"math"
 	"math/bits"
 	"slices"
-	"strconv"
+
+	"github.com/chash-go/chash/internal/hashing"
+	"github.com/chash-go/chash/internal/probe"
 )
 
-// validSlack is written so that NaN does not pass.
-func validSlack(e float64) bool { return e >= 0 }
-
-func sameSlack(a, b *float64) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
-// slackText is a slack for a reader.
-func slackText(e *float64) string {
-	if e == nil {
-		return "none"
-	}
-	return strconv.FormatFloat(*e, 'g', -1, 64)
-}
-
-// layWithSlack lays out a table with slack.
-func (t *table) layWithSlack(placements []placement, old *table) {
-	t.n = t.slots.n
+// fillWithSlack fills a table with slack.
+func (t *Table) fillWithSlack(placements []probe.Placement, old *Table) {
+	t.N = t.slots.N
 	t.placements = placements
 	switch n := len(placements); {
 	case n <= 1<<8:
-		t.narrow = compete(t, old, old.narrow)
+		t.Narrow = compete(t, old, old.Narrow)
 	case n <= 1<<16:
-		t.medium = compete(t, old, old.medium)
+		t.Medium = compete(t, old, old.Medium)
 	default:
-		t.wide = compete(t, old, old.wide)
+		t.Wide = compete(t, old, old.Wide)
 	}
 }
 
 // compete has the slots of t won.
-func compete[S uint8 | uint16 | uint32](t, old *table, oldSlots []S) []S {
+func compete[S uint8 | uint16 | uint32](t, old *Table, oldSlots []S) []S {
 	c := newContest[S](t)
 	if !c.amend(t, old, oldSlots) {
 		c.fill()
 	}
-	t.setCounts(c.counts())
+	t.SetCounts(c.counts())
 	t.latest = c.latest
 	return c.slots
 }
@@ -64,25 +48,25 @@ func hasLimit(slack float64) bool { return slack < noLimit }
 // The cap is floor((1 + slack) * n * w / W + u) for the weight w of W in all, where
 // u is below 1 and the placement's own: so that a change of W, which changes every
 // quotient a little, changes few caps, and not all at once.
-func caps(n uint32, slack float64, placements []placement, h *hasher) []uint32 {
+func caps(n uint32, slack float64, placements []probe.Placement, h *hashing.Hasher) []uint32 {
 	if !hasLimit(slack) {
 		return nil
 	}
 	units := uint64(math.Round(slack * (1 << 16))) // below 2^47
 	total := uint64(0)                             // below 2^63: there are fewer than 2^31
 	for i := range placements {
-		total += uint64(placements[i].weight)
+		total += uint64(placements[i].Weight)
 	}
 	caps := make([]uint32, len(placements))
 	fractions := make([]uint32, len(placements)) // of 2^32
 	sum := uint64(0)
 	var buf []byte
 	for i := range placements {
-		high, low := bits.Mul64(uint64(n)*uint64(placements[i].weight), (1<<16+units)<<16)
+		high, low := bits.Mul64(uint64(n)*uint64(placements[i].Weight), (1<<16+units)<<16)
 		caps[i] = n
 		if high < total {
 			var lot uint64
-			lot, buf = h.lot(placements[i].hashKey, buf)
+			lot, buf = h.Lot(placements[i].HashKey, buf)
 			quotient, _ := bits.Div64(high, low, total)
 			exact, carry := bits.Add64(quotient, lot>>32, 0)
 			fractions[i] = uint32(exact)
