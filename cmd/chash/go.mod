@@ -1,0 +1,40 @@
+module github.com/chash-go/chash/cmd/chash
+
+go 1.25.0
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0
+	github.com/chash-go/chash v0.0.0
+	github.com/chash-go/chash/contrib/chashcompat v0.0.0
+	github.com/goccy/go-yaml v1.19.2
+	github.com/haproxytech/config-parser/v5 v5.1.6
+	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/prometheus/client_model v0.6.2
+	github.com/prometheus/common v0.66.1
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
+	github.com/tufanbarisyildirim/gonginx v0.0.0-20260220081509-8e17ce617db3
+	golang.org/x/term v0.39.0
+)
+
+require (
+	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/kr/text v0.2.0 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/russross/blackfriday/v2 v2.1.0 // indirect
+	github.com/twmb/murmur3 v1.1.8 // indirect
+	go.yaml.in/yaml/v2 v2.4.2 // indirect
+	go.yaml.in/yaml/v3 v3.0.4 // indirect
+	golang.org/x/sys v0.46.0 // indirect
+	golang.org/x/text v0.28.0 // indirect
+	google.golang.org/protobuf v1.36.8 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
+
+require github.com/stretchr/testify v1.11.1
+
