@@ -59,6 +59,9 @@ type contest[S uint8 | uint16 | uint32] struct {
 	losers  []uint32 // contenders that lost a slot and may go on
 
 	latest claim // no slot was won later
+
+	made  uint64 // claims
+	lines lines
 }
 
 func newContest[S uint8 | uint16 | uint32](t *Table) *contest[S] {
@@ -146,7 +149,7 @@ func (c *contest[S]) fill() {
 	c.settled = make([]uint64, words)
 	c.fresh = make([]uint64, words)
 	c.free = int(c.N)
-	for len(c.open) > 0 && c.free > c.few() {
+	for len(c.open) > 0 && c.free > c.few() && !c.poor() {
 		c.stretch()
 	}
 	c.finish()
@@ -213,13 +216,24 @@ func (c *contest[S]) dropFull() {
 			return false
 		}
 		c.weight -= uint64(contender.weight)
+		c.lines.leave(rank)
 		return true
 	})
+}
+
+// drop is dropFull where it is known who has no room.
+func (c *contest[S]) drop(rank uint32) {
+	if c.lines.asked {
+		c.lines.leave(rank)
+	} else {
+		c.dropFull()
+	}
 }
 
 // run has a contender make its claims of this stretch.
 func (c *contest[S]) run(rank uint32) {
 	contender := &c.contenders[rank]
+	tried := contender.tried
 	for contender.room > 0 && contender.seek(c.settled, c.N) {
 		slot := contender.slot
 		word, bit := slot/64, uint64(1)<<(slot%64)
@@ -239,6 +253,7 @@ func (c *contest[S]) run(rank uint32) {
 		contender.slot = modular.Step(slot, contender.skip, c.N)
 		contender.tried++
 	}
+	c.made += uint64(contender.tried - tried)
 }
 
 // seek passes over claims of slots that are settled and reports whether there is
@@ -292,6 +307,9 @@ func (c *contest[S]) win(slot, rank, index uint32) {
 // best returns the contender with room whose claim of a slot goes first, and which
 // of its claims that is.
 func (c *contest[S]) best(slot uint32) (rank, index uint32) {
+	if c.lines.asked {
+		return c.bestOnLines(slot)
+	}
 	rank, index = probe.None, c.N
 	for i := 0; i < len(c.open); {
 		// Among those of one weight the index decides, and at equal ones the rank.
@@ -346,7 +364,7 @@ func (c *contest[S]) auction(slots []uint32) {
 		if c.contenders[first.rank].room > 0 {
 			c.win(first.slot, first.rank, first.index)
 			if c.contenders[first.rank].room == 0 {
-				c.dropFull()
+				c.drop(first.rank)
 			}
 			*first = heap[len(heap)-1]
 			heap = heap[:len(heap)-1]

@@ -1,8 +1,8 @@
 package maglev
 
 import (
-	"math"
-	"math/bits"
+	"cmp"
+	"slices"
 
 	"github.com/chash-go/chash/internal/modular"
 )
@@ -10,135 +10,164 @@ import (
 // A claim looks at slots until one is free. With a hash that spreads, few are enough.
 // With names that are made to collide, or a poor hash, many placements go the same
 // way: along slots a skip apart which those before them have taken. This file keeps
-// such a fill short: what placements of one skip have found to be taken, none of them
+// such a fill short: what a placement has found to be taken, no other one of its skip
 // looks at again. The slots that are claimed stay the same.
+//
+// So the placements of one skip look at each of n slots in vain at most once together,
+// and at n/trailPart more before that begins. Placements of s skips take (s+1)*n looks or
+// so, and a hash of few values gives few skips. Many skips, in turn, cannot all lead along
+// slots that are taken: hashes of 1 to 4,096 values, small numbers and names that collide
+// were found to take at most 30 looks for each slot, the fifth of a second for a million
+// of them. Beside the slots a fill needs some 40 bytes for each placement.
 
-const (
-	// maxTrails bounds the memory: each takes some 3/16 of a byte for each slot.
-	maxTrails = 32
-	// Placements of one skip have a trail once they have looked in vain at one in
-	// trailPart of the slots, beyond what patience allows.
-	trailPart = 32
-)
+// trailPart: placements of one skip have a trail once they have looked in vain at one in
+// so many of the slots, beyond what patience allows.
+const trailPart = 32
 
 // trails are those of one filler. Without trails there is nothing to do but to keep
 // taken.
 type trails struct {
 	taken  []uint64 // the slots, a bit each
 	wasted map[uint32]int
-	bySkip map[uint32]*trail
-	clock  uint64
+	bySkip []uint32 // the claimants, by skip; nil while there is no trail
+	on     []spot   // by claimant: where it is on a trail
 }
 
-// A trail knows slots of one skip to be taken. Its order of slots is that of the
-// placements' preferences: number i is slot i*skip mod n.
+// A spot is where a claimant stands on a trail, or zero.
+type spot struct {
+	trail *trail
+	group uint32
+}
+
+// A trail has the claimants of one skip in the order in which they meet each other: if
+// they go on, each comes to where the next one began, and the last to where the first
+// did. From there on it needs not look, since the other has: the two go on as one group
+// from where the other is. So each group knows one stretch of slots to be taken, and no
+// two stretches overlap.
 type trail struct {
-	skip, inverse uint32
-	known         []uint64 // by number, a bit each: the slot is known to be taken
-	beyond        []uint32 // for each word of known that is full, a later one to go on with
-	used          uint64   // when it was used last
+	skip   uint32
+	groups []group
+}
+
+// A group is a claimant and all that have come to where it began.
+type group struct {
+	slot uint32 // the next to look at
+	left uint32 // as many slots on the next group began
+	into uint32 // the group that it has become a part of; itself if none
 }
 
 // blazed reports whether there is a trail.
-func (t *trails) blazed() bool { return len(t.bySkip) > 0 }
+func (t *trails) blazed() bool { return t.bySkip != nil }
 
-// follow takes a claimant to the slot that it claims if there is a trail for it, and
-// reports whether there is.
-func (t *trails) follow(c *claimant, slots *modular.Divisor) bool {
-	trail := t.bySkip[c.skip]
-	if trail == nil {
+// follow takes claimant i to the slot that it claims if it is on a trail, and reports
+// whether it is.
+func (f *filler) follow(i uint32) bool {
+	at := f.on[i]
+	if at.trail == nil {
 		return false
 	}
-	t.clock++
-	trail.used = t.clock
-	t.claim(c, trail.free(c.slot, t.taken, slots))
+	f.claim(i, at.trail.free(at.group, f.taken, f.N))
 	return true
 }
 
-func (t *trails) claim(c *claimant, slot uint32) {
-	t.taken[slot/64] |= 1 << (slot % 64)
-	c.slot = slot
+func (f *filler) claim(i, slot uint32) {
+	f.taken[slot/64] |= 1 << (slot % 64)
+	f.claimants[i].slot = slot
 }
 
-// search takes a claimant to the slot that it claims after it has looked at a number
-// of slots.
-func (t *trails) search(c *claimant, looked int, slots *modular.Divisor) {
-	if t.wasted == nil {
-		t.wasted, t.bySkip = make(map[uint32]int), make(map[uint32]*trail)
+// search takes claimant i to the slot that it claims after it has looked at a number of
+// slots.
+func (f *filler) search(i uint32, looked int) {
+	c := &f.claimants[i]
+	if f.wasted == nil {
+		f.wasted = make(map[uint32]int)
 	}
-	wasted := t.wasted[c.skip] + looked
-	for slot := c.slot; wasted <= int(slots.N)/trailPart; wasted++ {
-		if t.taken[slot/64]>>(slot%64)&1 == 0 {
-			t.wasted[c.skip] = wasted
-			t.claim(c, slot)
+	wasted := f.wasted[c.skip] + looked
+	for ; wasted <= int(f.N)/trailPart; wasted++ {
+		if f.taken[c.slot/64]>>(c.slot%64)&1 == 0 {
+			f.wasted[c.skip] = wasted
+			f.claim(i, c.slot)
 			return
 		}
-		slot = modular.Step(slot, c.skip, slots.N)
+		c.slot = modular.Step(c.slot, c.skip, f.N)
 	}
-	delete(t.wasted, c.skip)
-	t.blaze(c.skip, slots)
-	t.follow(c, slots)
+	delete(f.wasted, c.skip)
+	f.blaze(c.skip)
+	f.follow(i)
 }
 
-// blaze begins a trail, in place of that which was used the longest time ago if there
-// are as many as may be.
-func (t *trails) blaze(skip uint32, slots *modular.Divisor) {
-	next := new(trail)
-	if len(t.bySkip) == maxTrails {
-		next.used = math.MaxUint64
-		for _, trail := range t.bySkip { // in any order: no two were used at one time
-			if trail.used < next.used {
-				next = trail
-			}
+// blaze begins the trail of a skip, with all claimants of that skip on it.
+func (f *filler) blaze(skip uint32) {
+	if !f.blazed() {
+		f.on = make([]spot, len(f.claimants))
+		f.bySkip = make([]uint32, len(f.claimants))
+		for i := range f.bySkip {
+			f.bySkip[i] = uint32(i)
 		}
-		delete(t.bySkip, next.skip)
+		slices.SortFunc(f.bySkip, func(a, b uint32) int { return cmp.Compare(f.claimants[a].skip, f.claimants[b].skip) })
 	}
-	next.begin(skip, slots)
-	t.bySkip[skip] = next
+	first, _ := slices.BinarySearchFunc(f.bySkip, skip, func(i, skip uint32) int { return cmp.Compare(f.claimants[i].skip, skip) })
+	those := f.bySkip[first:]
+	for n, i := range those {
+		if f.claimants[i].skip != skip {
+			those = those[:n]
+			break
+		}
+	}
+	t := &trail{skip: skip, groups: make([]group, len(those))}
+	numbers := f.along(skip, those)
+	for g, i := range those {
+		next := (g + 1) % len(those)
+		left := numbers[next] - numbers[g]
+		if next == 0 { // past the end, also where it is the only one
+			left += f.N
+		}
+		t.groups[g] = group{slot: f.claimants[i].slot, left: left, into: uint32(g)}
+		f.on[i] = spot{t, uint32(g)}
+	}
 }
 
-// begin makes the trail one of a skip of which nothing is known.
-func (t *trail) begin(skip uint32, slots *modular.Divisor) {
-	t.skip, t.inverse = skip, modular.Inverse(skip, slots.N)
-	words := slots.N/64 + 1
-	if t.known == nil {
-		t.known, t.beyond = make([]uint64, words), make([]uint32, words)
+// along sorts claimants of one skip by their slots, in the order of slots a skip apart,
+// and returns the numbers of the slots in that order: number j is slot j*skip mod n.
+func (f *filler) along(skip uint32, claimants []uint32) (numbers []uint32) {
+	inverse := uint64(modular.Inverse(skip, f.N))
+	number := func(i uint32) uint32 {
+		_, number := f.Divmod(uint64(f.claimants[i].slot) * inverse)
+		return number
 	}
-	clear(t.known)
-	t.known[words-1] = ^uint64(0) << (slots.N % 64) // there are no such slots
-	for word := range t.beyond {
-		t.beyond[word] = uint32(word) + 1
+	slices.SortFunc(claimants, func(a, b uint32) int { return cmp.Compare(number(a), number(b)) })
+	numbers = make([]uint32, len(claimants))
+	for at, i := range claimants {
+		numbers[at] = number(i)
 	}
-	t.beyond[words-1] = 0
+	return numbers
 }
 
-// free returns the first slot that is free, from one on; there is one. It looks at no
-// slot that is known to be taken, so that each slot is looked at in vain once.
-func (t *trail) free(slot uint32, taken []uint64, slots *modular.Divisor) uint32 {
-	_, number := slots.Divmod(uint64(slot) * uint64(t.inverse))
-	word, from := number/64, ^uint64(0)<<(number%64)
+// free returns the first slot that is free from where a group is on; there is one.
+func (t *trail) free(g uint32, taken []uint64, n uint32) uint32 {
 	for {
-		for open := from &^ t.known[word]; open != 0; open &= open - 1 {
-			bit := uint32(bits.TrailingZeros64(open))
-			_, slot := slots.Divmod(uint64(word*64+bit) * uint64(t.skip))
+		g = t.whole(g)
+		group := &t.groups[g]
+		for group.left > 0 {
+			slot := group.slot
+			group.slot = modular.Step(slot, t.skip, n)
+			group.left--
 			if taken[slot/64]>>(slot%64)&1 == 0 {
 				return slot
 			}
-			t.known[word] |= 1 << bit
 		}
-		word, from = t.notFull(t.beyond[word]), ^uint64(0)
+		if group.into++; group.into == uint32(len(t.groups)) {
+			group.into = 0
+		}
 	}
 }
 
-// notFull returns the first word from one on that is not full, and leaves shorter ways
-// to it behind.
-func (t *trail) notFull(word uint32) uint32 {
-	for t.known[word] == ^uint64(0) {
-		next := t.beyond[word]
-		if t.known[next] == ^uint64(0) {
-			t.beyond[word] = t.beyond[next]
-		}
-		word = next
+// whole returns the group that a group is a part of by now, and shortens the way to it.
+func (t *trail) whole(g uint32) uint32 {
+	for t.groups[g].into != g {
+		next := t.groups[g].into
+		t.groups[g].into = t.groups[next].into
+		g = next
 	}
-	return word
+	return g
 }
