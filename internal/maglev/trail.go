@@ -13,12 +13,12 @@ import (
 // such a fill short: what a placement has found to be taken, no other one of its skip
 // looks at again. The slots that are claimed stay the same.
 //
-// So the placements of one skip look at each of n slots in vain at most once together,
-// and at n/trailPart more before that begins. Placements of s skips take (s+1)*n looks or
-// so, and a hash of few values gives few skips. Many skips, in turn, cannot all lead along
-// slots that are taken: hashes of 1 to 4,096 values, small numbers and names that collide
-// were found to take at most 30 looks for each slot, the fifth of a second for a million
-// of them. Beside the slots a fill needs some 40 bytes for each placement.
+// So the placements of one skip together look at each of n slots in vain once, and at
+// n/trailPart more before that begins. Those of s skips take some s*n looks at most, and
+// a hash of few values gives few skips. Of many skips, only few can lead far along slots
+// that are taken: the worst hash that was found, of skips near simple fractions of n, took
+// 1.5 s for 60,000 placements in 2^21 slots. Besides the slots, a fill needs some 40 bytes
+// for each placement.
 
 // trailPart: placements of one skip have a trail once they have looked in vain at one in
 // so many of the slots, beyond what patience allows.
