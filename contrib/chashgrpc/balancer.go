@@ -174,7 +174,7 @@ func (p *policy) fit(c *config, members map[string]member) error {
 		}
 		endpoints[name] = e
 		all = append(all, chash.Backend[*endpoint]{
-			Name: name, HashKey: m.hashKey, Weight: layout.weight(m.weight), State: e.link.Load().health(), Value: e,
+			Name: name, HashKey: m.hashKey, Weight: m.weight, State: e.link.Load().health(), Value: e,
 		})
 	}
 	if sameLayout {

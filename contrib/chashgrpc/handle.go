@@ -219,7 +219,8 @@ func (h *Handle) Explain(key string) chash.Explanation {
 	return chash.Explanation{Key: key, Home: -1, Probes: []chash.Probe{}, Err: chash.ErrNoBackends}
 }
 
-// Stats returns figures of the table or ring, as the Stats of chash does.
+// Stats returns figures of the table or ring, as the Stats of chash does. An endpoint counts
+// as Healthy there unless it has failed: its connection may be in the making, or idle.
 func (h *Handle) Stats() chash.Stats {
 	if m := h.mapping(); m != nil {
 		return m.Stats()

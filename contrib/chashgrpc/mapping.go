@@ -2,7 +2,6 @@ package chashgrpc
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/chash-go/chash"
 )
@@ -41,26 +40,7 @@ func newMaglev(b backends, l layout) (mapping, error) {
 }
 
 func newRing(b backends, l layout) (mapping, error) {
-	if l.unit > 1 {
-		l.replicas = 1 // the weights are numbers of points: see layout.weight
-	}
-	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithSeed(l.seed))
-}
-
-// weight returns the weight of a backend in a mapping of the layout: with a unit of 2 or
-// more it is the number of its points, replicas*w/unit, rounded, and at least 1. Points
-// are numbered from 0, so that these are those of the weight w in such units.
-func (l layout) weight(w uint32) uint32 {
-	if l.unit <= 1 {
-		return w
-	}
-	high, low := bits.Mul64(uint64(l.replicas), uint64(w))
-	low, carry := bits.Add64(low, uint64(l.unit)/2, 0)
-	if high += carry; high >= uint64(l.unit) {
-		return math.MaxUint32 // no ring has so many points
-	}
-	points, _ := bits.Div64(high, low, uint64(l.unit))
-	return uint32(max(1, min(points, math.MaxUint32)))
+	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithUnitWeight(max(l.unit, 1)), chash.WithSeed(l.seed))
 }
 
 // The most that the weights on a ring sum up to, in units: for each endpoint on average,

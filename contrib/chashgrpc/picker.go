@@ -3,6 +3,7 @@ package chashgrpc
 import (
 	"time"
 
+	"github.com/chash-go/chash"
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
 )
@@ -14,7 +15,8 @@ import (
 type picker struct {
 	policy  *policy
 	mapping mapping
-	header  string // of config
+	table   *chash.Maglev[*endpoint] // the mapping, if it is one; else nil
+	header  string                   // of config
 	config  *config
 	turns   *turns
 	down    *link // the last connection error, if every connection fails; else nil
@@ -23,6 +25,7 @@ type picker struct {
 // newPicker returns a picker for the state of this moment. The caller holds mu.
 func (p *policy) newPicker() balancer.Picker {
 	next := picker{policy: p, mapping: p.mapping, header: p.config.header, config: p.config, turns: p.newTurns()}
+	next.table, _ = p.mapping.(*chash.Maglev[*endpoint])
 	if p.count[connectivity.TransientFailure] == len(p.endpoints) {
 		next.down = p.failure
 	}
@@ -38,14 +41,25 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if !found {
 		return p.any(info)
 	}
-	e, err := p.mapping.Get(key)
+	e, err := p.get(key)
 	if err != nil {
 		return p.fail(key, info)
 	}
-	if l := e.link.Load(); l.state == connectivity.Ready {
-		return l.pick(info)
+	switch l := e.link.Load(); {
+	case l.fixed:
+		return l.result, nil
+	case l.state == connectivity.Ready:
+		return l.picker.Pick(info)
 	}
 	return p.instead(e, key, info)
+}
+
+// get returns the endpoint of a key. A call that is not through the interface is faster.
+func (p *picker) get(key string) (*endpoint, error) {
+	if p.table != nil {
+		return p.table.Get(key)
+	}
+	return p.mapping.Get(key)
 }
 
 // pick picks the endpoint's connection. Where that has been lost since the caller

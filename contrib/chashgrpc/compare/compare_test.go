@@ -2,12 +2,19 @@ package main
 
 import (
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+func TestMain(m *testing.M) {
+	if !serveIfAsked() {
+		os.Exit(m.Run())
+	}
+}
 
 // What the README's table says in counts of chashgrpc's policies holds in a small run
 // too. Times and the other policies are not judged.
@@ -30,7 +37,9 @@ func TestCounts(t *testing.T) {
 		require.True(t, found, "%s, %s", what, title)
 	}
 	most("RPCs astray", "chash_", "0")
-	most("RPCs failed", "chash_", "0")
+	most("RPCs failed meanwhile", "chash_", "0")
+	most("RPCs failed of 40", "chash_", "0")
+	most("RPCs failed when one of 5 servers is killed", "chash_", "99")
 	most("keys moved between", "chash_ring", "0")
 	most("keys moved between", "chash_maglev", "3")
 	most("keys moved by endpoints", "chash_", "0")

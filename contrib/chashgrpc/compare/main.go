@@ -39,10 +39,11 @@ type scale struct {
 	aging   time.Duration // how long RPCs are made to servers whose connections age
 	rounds  int           // of measurements
 	updates int           // endpoints of the updates that are measured
+	long    bool          // whether long scenarios run too
 }
 
 var (
-	full  = scale{keys: 1000, aging: 5 * time.Second, rounds: 7, updates: 10_000}
+	full  = scale{keys: 1000, aging: 5 * time.Second, rounds: 7, updates: 10_000, long: true}
 	short = scale{keys: 200, aging: time.Second, rounds: 1, updates: 500}
 )
 
@@ -53,6 +54,9 @@ type row struct {
 }
 
 func main() {
+	if serveIfAsked() {
+		return
+	}
 	bounded := flag.Bool("short", false, "measure less, for a quick look")
 	flag.Parse()
 	s := full
@@ -72,6 +76,9 @@ func main() {
 func run(s scale) ([]row, error) {
 	var rows []row
 	for _, scenario := range scenarios {
+		if scenario.long && (!s.long || sigstop == nil) {
+			continue
+		}
 		lines := make([]row, len(scenario.lines))
 		for i, what := range scenario.lines {
 			lines[i].what = what

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "os"
+
+// sigstop stops a process; it is nil where none can be stopped.
+var sigstop os.Signal
