@@ -39,3 +39,9 @@ func Targets() int {
 	defer registry.mu.Unlock()
 	return len(registry.at)
 }
+
+// Patience is until when an RPC waits for a connection.
+var Patience = patience
+
+// Unlimited is a connectWait without a limit.
+const Unlimited = unlimited

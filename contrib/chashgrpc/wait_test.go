@@ -16,8 +16,10 @@ import (
 	"github.com/chash-go/chash/contrib/chashgrpc"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 )
 
 // An answer is the server that an RPC went to.
@@ -217,4 +219,57 @@ func (c *cluster) load(t *testing.T, m mapping, forgiven func(key string, err er
 		require.Empty(t, slices.Sorted(maps.Keys(astray)), "of %d RPCs", made.Load())
 		require.Positive(t, made.Load())
 	})
+}
+
+// An RPC that begins with the connection waits for three quarters of its time, unless
+// connectWait is shorter.
+func TestPatience(t *testing.T) {
+	since := time.Now()
+	ctx, cancel := context.WithDeadline(t.Context(), since.Add(8*time.Second))
+	defer cancel()
+	for _, test := range []struct {
+		ctx   context.Context
+		limit time.Duration
+		want  time.Duration // 0 for ever
+	}{
+		{t.Context(), chashgrpc.Unlimited, 0},
+		{t.Context(), time.Second, time.Second},
+		{ctx, chashgrpc.Unlimited, 6 * time.Second},
+		{ctx, 7 * time.Second, 6 * time.Second},
+		{ctx, 5 * time.Second, 5 * time.Second},
+	} {
+		end, ends := chashgrpc.Patience(test.ctx, since, test.limit)
+		require.Equal(t, test.want > 0, ends)
+		if ends {
+			require.Equal(t, test.want, end.Sub(since))
+		}
+	}
+}
+
+// An endpoint's own picker is asked for each RPC as soon as its results have something of one
+// RPC: what is to be called at its end, or metadata for it.
+func TestPicksOfOneRPC(t *testing.T) {
+	ends := 0
+	for name, result := range map[string]balancer.PickResult{
+		"Done":     {Done: func(balancer.DoneInfo) { ends++ }},
+		"Metadata": {Metadata: metadata.Pairs("a", "b")},
+	} {
+		c := newChannel(t, chashgrpc.MaglevName, `{}`, endpointsAt("a:1")...)
+		picks := 0
+		chashgrpc.SetPicker(c.policy, picker(func(balancer.PickInfo) (balancer.PickResult, error) {
+			picks++
+			return result, nil
+		}))
+		before := picks
+		for range 3 {
+			got, err := c.state().Picker.Pick(keyed(t, "key"))
+			require.NoError(t, err, name)
+			require.Equal(t, result.Metadata, got.Metadata)
+			if got.Done != nil {
+				got.Done(balancer.DoneInfo{})
+			}
+		}
+		require.Equal(t, before+3, picks, name)
+	}
+	require.Equal(t, 3, ends)
 }
