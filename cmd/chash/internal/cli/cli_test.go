@@ -167,3 +167,21 @@ func TestColor_Always(t *testing.T) {
 	stdout, _, _ := run(t, "a\nb\n", "plan", "-", "-add", "c", "-table-size", "101", "-measure=false", "--color", "always")
 	require.Contains(t, stdout, "\x1b[32m")
 }
+
+// TestReplay_Interrupted: Ctrl-C prints what there is, with an exit code of its own.
+func TestReplay_Interrupted(t *testing.T) {
+	log, w := io.Pipe()
+	defer w.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		io.WriteString(w, strings.Repeat("key\n", 1<<18)+"key\n") // more than a chunk
+		stop()
+	}()
+	path := filepath.Join(t.TempDir(), "backends")
+	require.NoError(t, os.WriteFile(path, []byte("a\nb\n"), 0o600))
+	var out, errs bytes.Buffer
+	code := Main(ctx, []string{"replay", "-", "-b", path}, log, &out, &errs)
+	require.Equal(t, ExitInterrupted, code, errs.String())
+	require.Contains(t, out.String(), " requests on maglev 65537")
+	require.Contains(t, errs.String(), "interrupted: this is of the first")
+}

@@ -89,7 +89,7 @@ Exit codes: 0; 1 if mappings differ or limits are not met; 2 for bad use;
 	flags.StringVar(&a.color, "color", "auto", "`when` to use colours: auto, always or never")
 	completes(root, "output", "table", "json", "csv", "markdown")
 	completes(root, "color", "auto", "always", "never")
-	root.AddCommand(planCommand(a), whereCommand(a), compareCommand(a), sizeCommand(a), studyCommand(a),
+	root.AddCommand(planCommand(a), whereCommand(a), replayCommand(a), compareCommand(a), sizeCommand(a), studyCommand(a),
 		vectorsCommand(a), docsCommand(a))
 	return root
 }
