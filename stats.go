@@ -96,9 +96,10 @@ func (c *core[T, L]) Stats() Stats {
 	return stats
 }
 
-// A Share is how much of the key space a backend owns.
+// A Share is how much of the key space a backend owns, and how the backend is.
 type Share struct {
 	Name  string  `json:"name"`
+	State State   `json:"state"`
 	Size  int     `json:"size"`  // slots of a table, points of a ring
 	Share float64 `json:"share"` // of the key space: from 0 to 1
 }
@@ -112,7 +113,7 @@ func (c *core[T, L]) Shares() []Share {
 	layout, r := s.layout, s.roster
 	shares := make([]Share, len(r.members))
 	for i := range shares {
-		shares[i].Name = r.members[i].Name
+		shares[i].Name, shares[i].State = r.members[i].Name, r.members[i].State
 	}
 	sizes := layout.array().Counts
 	for p, spread := range layout.Spread() {

@@ -259,7 +259,7 @@ func TestShares_RingCountsPositions(t *testing.T) {
 	require.Equal(t, map[string]float64{"a": 0xfp-64, "b": 0x14p-64, "c": 0, "d": rest}, shares())
 	data, err := json.Marshal(r.Shares()[0])
 	require.NoError(t, err)
-	require.JSONEq(t, `{"name": "a", "size": 1, "share": 8.131516293641283e-19}`, string(data))
+	require.JSONEq(t, `{"name": "a", "state": "healthy", "size": 1, "share": 8.131516293641283e-19}`, string(data))
 	require.NoError(t, r.Remove("a"))
 	require.Equal(t, map[string]float64{"b": 0x23p-64, "c": 0, "d": rest}, shares())
 	require.NoError(t, r.Remove("d"))
@@ -279,7 +279,8 @@ func TestShares_SharedPlacementAndDraining(t *testing.T) {
 		require.Equal(t, chash.Share{Name: "a"}, shares[0], "it stands behind b")
 		require.InDelta(t, 1, shares[1].Share+shares[2].Share, 1e-12)
 		require.Equal(t, s.Stats().Size, shares[1].Size+shares[2].Size)
-		require.Equal(t, chash.Share{Name: "d"}, shares[3])
+		require.Equal(t, chash.Unhealthy, shares[1].State)
+		require.Equal(t, chash.Share{Name: "d", State: chash.Draining}, shares[3])
 	})
 }
 

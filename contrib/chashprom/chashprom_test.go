@@ -35,7 +35,8 @@ func TestCollector_Scrape(t *testing.T) {
 		require.NoError(t, table.SetState(name, state))
 	}
 	require.NoError(t, table.SetLoadFactor(1.75))
-	lease, err := table.Acquire("key")
+	require.NoError(t, table.SetLoadFloor(2.5))
+	lease, err := table.Acquire("key", chash.WithCost(7))
 	require.NoError(t, err)
 	for i := range 1000 {
 		_, err := table.Get(fmt.Sprint("key-", i))
@@ -79,14 +80,20 @@ func TestCollector_Scrape(t *testing.T) {
 		fmt.Sprintf(`chash_fallback_share{structure="table"} %v`, stats.FallbackShare),
 		fmt.Sprintf(`chash_sampled_fallbacks_total{structure="table"} %d`, stats.SampledFallbacks),
 		`chash_load_factor{structure="table"} 1.75`,
-		`chash_leases_in_flight{structure="table"} 1`,
-		fmt.Sprintf(`chash_fingerprint{structure="table"} %v`, float64(table.Fingerprint()>>11)),
-		fmt.Sprintf(`chash_live_fingerprint{structure="table"} %v`, float64(table.LiveFingerprint()>>11)),
+		`chash_load_floor{structure="table"} 2.5`,
+		`chash_load{structure="table"} 7`,
+		`chash_removed_load{structure="table"} 0`,
+		fmt.Sprintf(`chash_fingerprint_info{fingerprint="%016x",structure="table"} 1`, table.Fingerprint()),
+		fmt.Sprintf(`chash_live_fingerprint_info{fingerprint="%016x",structure="table"} 1`, table.LiveFingerprint()),
 		fmt.Sprintf(`chash_backend_share_ratio{backend="a",structure="table"} %v`, table.Shares()[0].Share),
 		`chash_backend_share_ratio{backend="f",structure="table"} 0`,
 		`chash_backend_share_ratio{backend="x",structure="ring"} 1`,
-		`chash_backend_leases_in_flight{backend="a",structure="table"} 1`,
-		`chash_backend_leases_in_flight{backend="b",structure="table"} 0`,
+		`chash_backend_load{backend="a",structure="table"} 7`,
+		`chash_backend_load{backend="b",structure="table"} 0`,
+		`chash_backend_state{backend="a",structure="table"} 0`,
+		`chash_backend_state{backend="c",structure="table"} 1`,
+		`chash_backend_state{backend="f",structure="table"} 2`,
+		`chash_backend_state{backend="x",structure="ring"} 0`,
 		`# TYPE chash_rebuilds_total counter`,
 		`# TYPE chash_backends gauge`,
 	} {
@@ -98,7 +105,7 @@ func TestCollector_Scrape(t *testing.T) {
 	require.NoError(t, table.SetState("b", chash.Healthy))
 	require.True(t, collector.Remove("ring"))
 	text = scrape()
-	require.Contains(t, text, `chash_leases_in_flight{structure="table"} 0`+"\n")
+	require.Contains(t, text, `chash_load{structure="table"} 0`+"\n")
 	require.Contains(t, text, `chash_backends{state="healthy",structure="table"} 2`+"\n")
 	require.NotContains(t, text, `structure="ring"`)
 }
@@ -145,10 +152,10 @@ func TestCollector_Empty(t *testing.T) {
 chash_backends{state="draining",structure="table"} 0
 chash_backends{state="healthy",structure="table"} 0
 chash_backends{state="unhealthy",structure="table"} 0
-# HELP chash_fingerprint Upper 53 bits of the fingerprint of the mapping: equal where keys map alike if all backends are healthy.
-# TYPE chash_fingerprint gauge
-chash_fingerprint{structure="table"} 0
-`), "chash_backends", "chash_fingerprint"))
+# HELP chash_fingerprint_info Always 1. The label fingerprint has 16 hexadecimal digits: equal where keys map alike if all backends are healthy.
+# TYPE chash_fingerprint_info gauge
+chash_fingerprint_info{fingerprint="0000000000000000",structure="table"} 1
+`), "chash_backends", "chash_fingerprint_info"))
 }
 
 func TestCollector_WhileOthersChange(t *testing.T) {
@@ -179,23 +186,48 @@ func TestCollector_WhileOthersChange(t *testing.T) {
 	wait.Wait()
 }
 
-// checkLeases compares what a collector says of the leases of each backend.
-func checkLeases(t *testing.T, collector *chashprom.Collector, lines string) {
+// checkLoads compares what a collector says of the load of each backend.
+func checkLoads(t *testing.T, collector *chashprom.Collector, lines string) {
 	t.Helper()
-	const name = "chash_backend_leases_in_flight"
-	head := "# HELP " + name + " Leases of Acquire that a backend has and that are not released.\n# TYPE " + name + " gauge"
+	const name = "chash_backend_load"
+	head := "# HELP " + name + " Leases of a backend that are not released: their number, or the sum of their costs where they have some.\n# TYPE " + name + " gauge"
 	require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(head+lines), name))
 }
 
-// A label must be valid UTF-8, a name need not be.
+// A label must be valid UTF-8, a name need not be. No two names are one label: a name
+// that looks like another's label made every Gather fail.
 func TestCollector_NamesOfAnyBytes(t *testing.T) {
 	collector := chashprom.New(chashprom.PerBackend(), nil)
-	require.NoError(t, collector.Add("table", newTable(t, "a\xfe", "a\xff")))
-	checkLeases(t, collector, `
-chash_backend_leases_in_flight{backend="\"a\\xfe\"",structure="table"} 0
-chash_backend_leases_in_flight{backend="\"a\\xff\"",structure="table"} 0
+	require.NoError(t, collector.Add("table", newTable(t, "a\xfe", "a\xff", `"a\xff"`, `"\"a\\xff\""`, "ü")))
+	checkLoads(t, collector, `
+chash_backend_load{backend="\"\\\"\\\\\\\"a\\\\\\\\xff\\\\\\\"\\\"\"",structure="table"} 0
+chash_backend_load{backend="\"\\\"a\\\\xff\\\"\"",structure="table"} 0
+chash_backend_load{backend="\"a\\xfe\"",structure="table"} 0
+chash_backend_load{backend="\"a\\xff\"",structure="table"} 0
+chash_backend_load{backend="ü",structure="table"} 0
 `)
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(collector))
+	_, err := registry.Gather()
+	require.NoError(t, err)
 	require.ErrorIs(t, collector.Add("\xff", newTable(t)), chashprom.ErrInvalidName)
+}
+
+// Random names, valid or not, have labels of their own.
+func FuzzCollector_Names(f *testing.F) {
+	f.Add("a\xff", `"a\xff"`)
+	f.Add(`"`, `""`)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if a == b || a == "" || b == "" {
+			return
+		}
+		collector := chashprom.New(chashprom.PerBackend())
+		require.NoError(t, collector.Add("table", newTable(t, a, b)))
+		registry := prometheus.NewPedanticRegistry()
+		require.NoError(t, registry.Register(collector))
+		_, err := registry.Gather()
+		require.NoError(t, err, "%q and %q", a, b)
+	})
 }
 
 func TestCollector_Nil(t *testing.T) {
@@ -205,18 +237,38 @@ func TestCollector_Nil(t *testing.T) {
 	require.Zero(t, testutil.CollectAndCount(collector))
 }
 
-// Leases of a backend that was removed are still in flight.
+// Leases of backends that were removed are still in flight, or lost. However many such
+// backends there have been, they are one series.
 func TestCollector_RemovedWithLeases(t *testing.T) {
 	table := newTable(t, "a")
-	_, err := table.Acquire("key")
-	require.NoError(t, err)
-	require.NoError(t, table.Set(chash.Named("b")))
 	collector := chashprom.New(chashprom.PerBackend())
 	require.NoError(t, collector.Add("table", table))
-	checkLeases(t, collector, `
-chash_backend_leases_in_flight{backend="a",structure="table"} 1
-chash_backend_leases_in_flight{backend="b",structure="table"} 0
+	series := testutil.CollectAndCount(collector)
+	var leases [20]chash.Lease[string]
+	for i := range leases { // each time another backend
+		var err error
+		leases[i], err = table.Acquire("key", chash.WithCost(int64(i+1)))
+		require.NoError(t, err)
+		require.NoError(t, table.Set(chash.Named(fmt.Sprint("b", i))))
+	}
+	require.Equal(t, series, testutil.CollectAndCount(collector))
+	checkLoads(t, collector, `
+chash_backend_load{backend="b19",structure="table"} 0
 `)
+	removed := func(want string) {
+		t.Helper()
+		require.NoError(t, testutil.CollectAndCompare(collector, strings.NewReader(`
+# HELP chash_removed_load Load of backends that are gone: of leases that are still in use, or were lost.
+# TYPE chash_removed_load gauge
+chash_removed_load{structure="table"} `+want+"\n"), "chash_removed_load"))
+	}
+	removed("210")
+	leases[19].Release()
+	removed("190")
+	lease, err := table.Acquire("key")
+	require.NoError(t, err)
+	removed("190")
+	lease.Release()
 }
 
 // What a collector does not export it does not describe, as another one may.
@@ -231,7 +283,7 @@ func TestCollector_Describe(t *testing.T) {
 		}
 		return all.String()
 	}
-	for _, name := range []string{"chash_backend_share_ratio", "chash_backend_leases_in_flight"} {
+	for _, name := range []string{"chash_backend_share_ratio", "chash_backend_load", "chash_backend_state"} {
 		require.NotContains(t, described(), name)
 		require.Contains(t, described(chashprom.PerBackend()), name)
 	}
