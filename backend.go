@@ -5,14 +5,10 @@ import (
 	"strconv"
 )
 
-// A Backend is one of the things that keys are mapped to: a server, a shard, a
-// worker. The zero value but for a Name is a healthy backend of weight 1.
-//
-// In a Maglev, only the ratios of weights count. On a Ring, each unit of weight has
-// points of its own, which take memory and time: see WithUnitWeight.
-//
-// It marshals to JSON under the names of the tags, if T does. What is left out there
-// is the zero value.
+// A Backend is something that keys are mapped to: a server, a shard, a worker. Only
+// the Name must be set. In a Maglev only the ratios of weights count. On a Ring each
+// unit of weight has points of its own, which cost memory and time: see
+// WithUnitWeight. A Backend marshals to JSON with the names of the tags, if T does.
 type Backend[T any] struct {
 	Name    string `json:"name"`               // identity: unique within a structure and not empty
 	HashKey string `json:"hash_key,omitempty"` // placement: what is hashed to place it; empty means Name
@@ -21,8 +17,7 @@ type Backend[T any] struct {
 	Value   T      `json:"value,omitzero"`     // what lookups return
 }
 
-// Named returns a backend for each name, with the name as its Value; for no names an
-// empty slice.
+// Named returns a backend for each name, with the name as its Value.
 func Named(names ...string) []Backend[string] {
 	backends := make([]Backend[string], len(names))
 	for i, name := range names {
@@ -45,23 +40,24 @@ func (b *Backend[T]) bare() Backend[struct{}] {
 	return Backend[struct{}]{Name: b.Name, HashKey: b.HashKey, Weight: b.Weight, State: b.State}
 }
 
-// A State says what becomes of a backend's keys.
+// A State says what happens to the keys of a backend.
 type State uint8
 
 const (
 	// Healthy backends get their share of the keys.
 	Healthy State = iota
 
-	// Unhealthy backends keep their placement, but each lookup that lands there
-	// goes on to the next healthy backend in the key's order of preference. No
-	// other key moves, nothing is rebuilt, and the keys return with the health. To
-	// add a backend to a Maglev before its health is known, prefer Draining: added
-	// Unhealthy it takes its slots at once, and most of their keys move twice, to
-	// their next candidates and then to it. On a Ring they move once.
+	// Unhealthy backends keep their placement. A lookup that meets one goes on to the
+	// next healthy backend in the key's order of preference. No other key moves,
+	// nothing is rebuilt, and the keys return with the health.
+	//
+	// To add a backend to a Maglev before its health is known, prefer Draining. An
+	// Unhealthy backend takes its slots at once, and most of their keys move twice:
+	// to their next backends, and then to this one. On a Ring they move once.
 	Unhealthy
 
-	// Draining backends have given their placement up, as if they were removed,
-	// but are still known by name; the Remove that follows moves no key.
+	// Draining backends have no placement, as if they were removed, but their names
+	// are still known. The Remove that follows moves no key.
 	Draining
 )
 
@@ -78,7 +74,7 @@ func (s State) String() string {
 	return "State(" + strconv.Itoa(int(s)) + ")"
 }
 
-// MarshalText returns what String does, or ErrInvalidState.
+// MarshalText returns the String of the state, or ErrInvalidState.
 func (s State) MarshalText() ([]byte, error) {
 	if s > Draining {
 		return nil, fmt.Errorf("%w: %v", ErrInvalidState, s)
@@ -86,7 +82,7 @@ func (s State) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText sets the state to the one whose String the text is, or returns
+// UnmarshalText is the reverse of MarshalText. For any other text it returns
 // ErrInvalidState.
 func (s *State) UnmarshalText(text []byte) error {
 	for state := Healthy; state <= Draining; state++ {

@@ -62,19 +62,14 @@ const (
 // usualLoadFactor is that of data without the option, whatever the default may be.
 const usualLoadFactor = 1.25
 
-// Marshal returns the whole structure as bytes: its options and its backends,
-// with their states, from which UnmarshalMaglev or UnmarshalRing makes it again,
-// in this process or another, on any architecture and in any later release. A
-// hash function is not in it, only what tells another one from it. Equal
-// structures have equal bytes if encode is deterministic. A checksum guards them
-// from damage, not from malice.
-//
-// The values are as encode returns them. It is called once for each backend, in
-// the order of the names, without a lock. Its error is wrapped in the one that is
-// returned. Without encode there are no values.
-//
-// It takes time for each backend and each slot or point. A structure without backends
-// has bytes too.
+// Marshal returns the options and the backends with their states as bytes.
+// UnmarshalMaglev or UnmarshalRing makes the same structure from them, on any
+// architecture and in any later release. Of a hash function there is only a check
+// value. A checksum protects from damage, not from malice. The function encode
+// returns the bytes of a value. Marshal calls it once for each backend, sorted by
+// name, without a lock, and wraps its error. A nil encode writes no values. If encode
+// is deterministic, equal structures have equal bytes. It takes time for each backend
+// and each slot or point.
 func (c *core[T, L]) Marshal(encode func(value T) ([]byte, error)) ([]byte, error) {
 	var frozen core[T, L]
 	c.cloneTo(&frozen)
@@ -142,24 +137,16 @@ func appendText[S string | []byte](data []byte, text S) []byte {
 	return append(binary.AppendUvarint(data, uint64(len(text))), text...)
 }
 
-// UnmarshalMaglev returns the structure that Marshal of a Maglev has written. It
-// builds the table from the backends and checks that every slot has the owner
-// that it had, so that it takes the time and the memory of NewMaglev for the table
-// that the data describe. Data of unknown origin cannot ask for more slots than
-// WithMaxSize allows, or DefaultMaxSize without it: that is ErrInvalidOption, before
-// anything is built.
+// UnmarshalMaglev makes the structure that Marshal of a Maglev wrote. It costs as
+// much as NewMaglev. A table size above WithMaxSize, or above DefaultMaxSize without
+// it, is ErrInvalidOption before anything is built. The options are in the data.
+// Another value for one of them is ErrOptionsDiffer. WithHash must be given if the
+// structure had it, with the same function. Data that Marshal did not write are
+// ErrCorrupt.
 //
-// The other options are in the data. One that is given must be the same: any other,
-// valid or not, is ErrOptionsDiffer. WithHash must be given where the structure had it,
-// with the same function; a nil one is then ErrInvalidOption. Data that Marshal has not
-// written are ErrCorrupt.
-//
-// The values are as decode returns them for the name of the backend and what
-// encode had returned, which is a part of data, and empty where there was no
-// encode. It is called once for each backend, in the order of the names, when all
-// else is found to be right. Its first error ends that and is wrapped in the one
-// that is returned. Without decode they are zero values, and the type of what was
-// encoded does not matter.
+// The function decode returns the value of a backend from the bytes that encode
+// returned, which are part of data. It is called once for each backend, sorted by
+// name, after all checks. Its error is wrapped. With a nil decode, values are zero.
 func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (T, error), opts ...MaglevOption) (*Maglev[T], error) {
 	f, err := parse[T](data, kindMaglev)
 	if err != nil {
@@ -188,24 +175,9 @@ func UnmarshalMaglev[T any](data []byte, decode func(name string, data []byte) (
 	return m, nil
 }
 
-// UnmarshalRing returns the structure that Marshal of a Ring has written. It
-// places the points of the backends and checks that every position has the owner
-// that it had, so that it takes the time and the memory of NewRing for the ring
-// that the data describe. Data of unknown origin cannot ask for more points than
-// WithMaxSize allows, or DefaultMaxSize without it: that is ErrRingTooLarge, before
-// anything is built.
-//
-// The other options are in the data. One that is given must be the same: any other,
-// valid or not, is ErrOptionsDiffer. WithHash must be given where the structure had it,
-// with the same function; a nil one is then ErrInvalidOption. Data that Marshal has not
-// written are ErrCorrupt.
-//
-// The values are as decode returns them for the name of the backend and what
-// encode had returned, which is a part of data, and empty where there was no
-// encode. It is called once for each backend, in the order of the names, when all
-// else is found to be right. Its first error ends that and is wrapped in the one
-// that is returned. Without decode they are zero values, and the type of what was
-// encoded does not matter.
+// UnmarshalRing is UnmarshalMaglev for what Marshal of a Ring wrote. More points than
+// WithMaxSize, or than DefaultMaxSize without it, are ErrRingTooLarge before anything
+// is built.
 func UnmarshalRing[T any](data []byte, decode func(name string, data []byte) (T, error), opts ...RingOption) (*Ring[T], error) {
 	f, err := parse[T](data, kindRing)
 	if err != nil {

@@ -114,11 +114,9 @@ func (c *core[T, L]) commit(members []*Backend[T]) error {
 	return nil
 }
 
-// Add adds backends: all of them or, on an error, none; of none it does nothing. The
-// errors are ErrEmptyName, ErrInvalidState and ErrBackendExists, and
-// ErrTooManyBackends of a Maglev or ErrRingTooLarge of a Ring. It costs at most one
-// rebuild, during which lookups go on with the state before; other changes wait for
-// it. The slice is copied.
+// Add adds backends: all of them or, on an error, none. It copies the slice and costs
+// at most one rebuild. The errors are ErrEmptyName, ErrInvalidState,
+// ErrBackendExists, and ErrTooManyBackends of a Maglev or ErrRingTooLarge of a Ring.
 func (c *core[T, L]) Add(backends ...Backend[T]) error {
 	c.now()
 	added, err := batch(backends)
@@ -137,14 +135,12 @@ func (c *core[T, L]) Add(backends ...Backend[T]) error {
 	return c.commit(members)
 }
 
-// Remove removes the backends of those names: all of them or, if one is not
-// there or named twice, none, with ErrBackendNotFound; of none it does nothing. A name
-// is removed whoever has it by now. The news that a backend is gone may come late, when
-// another backend has taken its name. To be safe from that, give each backend a Name of
-// its own, and the HashKey of the place that it takes over, as in the example. Remove
-// costs at most one rebuild, and none for backends that are Draining. In a Maglev,
-// keys of a backend that was Unhealthy then move a second time, from the backends
-// that took them meanwhile to those whose slots they are from now on.
+// Remove removes the backends with those names: all or, if a name is not there or is
+// named twice, none, with ErrBackendNotFound. It costs at most one rebuild, and none
+// for Draining backends. In a Maglev, keys of an Unhealthy backend move a second time
+// when it is removed. Remove takes a name from whichever backend has it now. To keep
+// late news from removing a new backend, give each a Name of its own and the HashKey
+// of its place: see the example.
 func (c *core[T, L]) Remove(names ...string) error {
 	c.now()
 	if len(names) == 0 {
@@ -159,14 +155,10 @@ func (c *core[T, L]) Remove(names ...string) error {
 	return c.commit(members)
 }
 
-// Set makes the backends the whole membership, as a Clear and an Add would but
-// at once: lookups see the state before or the state after. States are as given
-// too, so that a zero State makes a backend Healthy that was not: use Reconcile for
-// a list that does not know them. Leases in flight stay. The errors are those of
-// Add. It costs at most one rebuild, and none if the hash keys and weights of the
-// placements stay what they are, as when only values, the order or states other
-// than Draining differ, or a name changes while its hash key stays. The slice is
-// copied.
+// Set replaces all backends at once. States are set as given: a zero State makes a
+// backend Healthy. For a list that does not know states, use Reconcile. Leases in
+// flight stay. It copies the slice and costs at most one rebuild, and none if the
+// hash keys and weights of the placements stay the same. The errors are those of Add.
 func (c *core[T, L]) Set(backends []Backend[T]) error {
 	c.now()
 	members, err := batch(backends)
@@ -181,15 +173,11 @@ func (c *core[T, L]) Set(backends []Backend[T]) error {
 	return c.commit(members)
 }
 
-// Reconcile is Set for a list that knows nothing of health, and perhaps nothing of
-// weights, such as that of service discovery. A backend that is there already keeps
-// its State, whatever is given for it, and its Weight where 0 is given. So every new
-// list leaves alone what health checks have found, the drains under way, and what
-// SetWeight has set. The rest is as given: other weights, the HashKey, and the Value,
-// for which Backend returns the present one. A backend that was not there has the
-// State given; with Draining it has no keys until a check has passed. Of backends with
-// one name the first counts. The errors are ErrEmptyName and ErrInvalidState, and
-// ErrTooManyBackends of a Maglev or ErrRingTooLarge of a Ring.
+// Reconcile is Set for a list that does not know health, such as that of service
+// discovery. A backend that is there keeps its State, and its Weight if the list says
+// 0. A new backend has the given State; Draining gives it no keys until a health
+// check passes. If a name is in the list twice, the first counts. The errors are
+// those of Add, without ErrBackendExists.
 func (c *core[T, L]) Reconcile(backends []Backend[T]) error {
 	c.now()
 	members, err := batch(backends)
@@ -201,8 +189,7 @@ func (c *core[T, L]) Reconcile(backends []Backend[T]) error {
 	return c.commit(c.now().roster.reconciled(members))
 }
 
-// Clear removes every backend. Lookups then return ErrNoBackends; the options and
-// the leases in flight stay.
+// Clear removes every backend. The options and the leases in flight stay.
 func (c *core[T, L]) Clear() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -232,10 +219,10 @@ func (c *core[T, L]) SetState(name string, state State) error {
 	return c.setState(i, state)
 }
 
-// CompareAndSwapState is SetState if the backend's state is old, and otherwise
-// changes nothing; it reports whether it was old, even where old and state are equal.
-// So what a health check found cannot undo a drain that began meanwhile. The errors are
-// those of SetState, ErrInvalidState also for old; with one it reports false.
+// CompareAndSwapState is SetState if the state of the backend is old, and else
+// changes nothing. It reports whether the state was old. So a health check cannot
+// undo a drain that began meanwhile. An invalid old or new state is ErrInvalidState.
+// On any error, swapped is false.
 func (c *core[T, L]) CompareAndSwapState(name string, old, state State) (swapped bool, err error) {
 	for _, s := range []State{old, state} {
 		if err := s.validate(name); err != nil {
@@ -269,9 +256,9 @@ func (c *core[T, L]) setState(i int, state State) error {
 	return nil
 }
 
-// SetWeight sets the weight of one backend, at least 1, else ErrInvalidWeight.
-// It costs a rebuild where it changes its placement's weight. The errors are
-// ErrBackendNotFound and ErrInvalidWeight, and ErrRingTooLarge of a Ring.
+// SetWeight sets the weight of one backend. It costs a rebuild if the weight of the
+// placement changes. The errors are ErrBackendNotFound, ErrInvalidWeight for a weight
+// of 0, and ErrRingTooLarge of a Ring.
 func (c *core[T, L]) SetWeight(name string, weight uint32) error {
 	if weight == 0 {
 		return fmt.Errorf("%w: 0 for backend %q", ErrInvalidWeight, name)
@@ -288,9 +275,9 @@ func (c *core[T, L]) SetWeight(name string, weight uint32) error {
 	return c.commit(r.changed(i, b))
 }
 
-// SetValue sets the value of one backend, so that its place outlives, say, its
-// connection. It copies the values, one for each placement, and 8 bytes for each
-// backend, and rebuilds nothing. The error is ErrBackendNotFound.
+// SetValue sets the value of one backend, so that its place outlives its connection.
+// It rebuilds nothing and copies one value for each placement. The error is
+// ErrBackendNotFound.
 func (c *core[T, L]) SetValue(name string, value T) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -319,12 +306,12 @@ func (c *core[T, L]) amend(i int, b Backend[T]) {
 	}
 }
 
-// Backends returns a copy of what there is, sorted by name, with weights of 0
-// shown as the 1 that they mean.
+// Backends returns a copy of all backends, sorted by name. A weight of 0 is shown as
+// 1.
 func (c *core[T, L]) Backends() []Backend[T] { return c.now().roster.list() }
 
-// Backend returns the backend of that name, as Backends shows it, and reports whether
-// there is one; if not, the zero Backend.
+// Backend returns the backend with that name, as Backends shows it, and whether there
+// is one.
 func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
 	r := c.now().roster
 	if i, found := r.locate(name); found {
@@ -333,7 +320,7 @@ func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
 	return Backend[T]{}, false
 }
 
-// Len returns the number of backends, whatever their states.
+// Len returns the number of backends in any state.
 func (c *core[T, L]) Len() int { return len(c.now().roster.members) }
 
 // cloneTo makes the core of a structure under construction an independent copy. All

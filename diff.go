@@ -10,51 +10,37 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// A Diff says how much of the key space two states of a structure give to
-// different backends. Nobody, where no backend is healthy, counts as one more
-// backend, whose name is empty.
-//
-// The zero value is that of two states which do not differ. A Diff may be copied,
-// but its copies share Flows; it is safe for concurrent use by multiple goroutines
-// that do not write to it.
+// A Diff says how much of the key space has another backend in one state than in
+// another. Where no backend is healthy, the backend counts as one with an empty name.
+// Copies share Flows.
 type Diff struct {
-	// Moved is the share of the key space that changes its backend, from 0 to 1; of
-	// data with several copies, what changes the first one's.
+	// Moved is the share of the key space that moves, from 0 to 1. For data with
+	// several copies, it is about the first copy.
 	Moved float64 `json:"moved"`
 
-	// Least is the least share that any scheme would have moved, given how much each
-	// backend has before and after: what the growing ones gain together. On
-	// a ring of which backends only come, or only go, it is equal to Moved.
+	// Least is the least share that any scheme must move to give each backend as much
+	// as it has after. It equals Moved on a ring where backends only come or only go.
 	Least float64 `json:"least"`
 
-	// Flows has what moves, for each pair of backends between which anything
-	// does, sorted by From and then by To.
+	// Flows has what moves between each two backends, sorted by From and then by To.
 	Flows []Flow `json:"flows"`
 }
 
-// A Flow is what one backend loses to another.
+// A Flow is what moves from one backend to another.
 type Flow struct {
 	From  string  `json:"from"`  // a name, empty for nobody
 	To    string  `json:"to"`    // likewise, and never the same
 	Share float64 `json:"share"` // of the key space; never 0
 }
 
-// Diff compares the state of the table with that of another one, say a Clone from
-// before a change with the table after it, or the table with a Clone on which the
-// change is tried out. It sees names, not values. Every share is a whole number of
-// slots, divided by the table size and rounded once.
+// Diff compares the table with a next one: a Clone from before a change with the
+// table, or the table with a Clone on which a change is tried. It compares names, not
+// values. Every share is a number of slots divided by the table size. If the keys of
+// a slot go to several backends, since its placement is not healthy, the slot counts
+// for one of them: the package comment says which.
 //
-// A slot whose placement is healthy counts for the backend to which all its keys
-// lead. The keys of any other spread over the healthy backends, and the slot counts
-// for the one to which the hash slot + m*q leads: q is the high word of the product
-// of floor((2^64-1)/m) and the first output of SplitMix64 seeded with the slot, so
-// that over all slots these hashes are spread like those of keys; m is the table
-// size.
-//
-// The error is ErrIncomparable for different table sizes or seeds, if one of the
-// two has a hash function of the caller's and the other has not, or if they have
-// such functions and these differ in any of a few keys, and for nil. It takes time
-// for each slot.
+// The error is ErrIncomparable for nil, for different table sizes or seeds, and for
+// different hash functions, which a few keys tell apart. It takes time for each slot.
 func (m *Maglev[T]) Diff(next *Maglev[T]) (Diff, error) {
 	if next == nil {
 		return Diff{}, errNothingNext

@@ -7,43 +7,43 @@ import (
 	"strings"
 )
 
-// An Explanation says why a key is where it is. It prints with %v as lines for a
-// reader, and marshals to JSON.
+// An Explanation says why a key goes to its backend. It prints as lines for a reader
+// and marshals to JSON.
 type Explanation struct {
 	Key  string `json:"key"`
 	Hash string `json:"hash"` // in hexadecimal: 64 bits, or 256 on a ring of SHA-256
 
-	// Layout is the name of the caller's layout: see RingLayout and TableLayout.
+	// Layout is the Name of a RingLayout or TableLayout, if there is one.
 	Layout string `json:"layout,omitempty"`
 
-	// Home is the key's slot in a table, or the number of its point on a ring; -1
-	// where there is none.
+	// Home is the slot of the key, or the number of its point; -1 if there is none.
 	Home int `json:"home"`
 
-	// Probes are the slots or points that a lookup meets, the home first and the
-	// one that answers last; at most 100 of them. Unlisted counts the others.
+	// Probes are the slots or points that the lookup meets, from the home to the one
+	// that answers; at most 100. Unlisted is the number of others.
 	Probes   []Probe `json:"probes"`
 	Unlisted int     `json:"unlisted"`
 
-	// Backend is the name of the result. It is empty where Err says why.
+	// Backend is the name of the result. If there is none, Err says why.
 	Backend string `json:"backend"`
 	Err     error  `json:"-"`
 }
 
-// A Probe is one slot or point that a lookup meets.
+// A Probe is a slot or point that a lookup meets.
 type Probe struct {
 	At      int    `json:"at"`       // slot or number of the point; -1 for a placement that has none
 	HashKey string `json:"hash_key"` // of its placement
 
-	// Backends are those of its placement, by rank and without their values.
+	// Backends are those of its placement without their values, the highest rank
+	// first.
 	Backends []Backend[struct{}] `json:"backends"`
 }
 
 // listed is how many probes an Explanation lists.
 const listed = 100
 
-// Explain returns how Get comes to its result for a key: for the engineer who
-// asks why a client landed there. It takes time for each probe.
+// Explain returns how Get comes to its result for a key. It takes time for each slot
+// or point met.
 func (c *core[T, L]) Explain(key string) Explanation {
 	s := c.now()
 	e := Explanation{

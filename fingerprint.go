@@ -8,24 +8,20 @@ import (
 	"github.com/chash-go/chash/internal/hashing"
 )
 
-// Fingerprint returns a number that is equal for two structures, in whatever
-// processes, exactly when they map every key to the same names while all backends
-// but draining ones are healthy: two that differ have the same only by a collision of
-// 64-bit hashes. It also differs with the name of the caller's layout. States other than Draining, values, and the order of calls do not
-// count. It is the same on every architecture and
-// in every release, and 0 without a backend that is placed. A function of WithHash
-// is told from another one only by where the backends are placed and by its hash of
-// one key.
-//
-// It takes time for each slot or point: some 0.1 ms for a table of 65,537 slots.
+// Fingerprint returns a number that two structures share, in any processes, exactly
+// if they map every key to the same backend name while all backends that are not
+// Draining are healthy, and if their layouts have the same name. It is 0 without a
+// placement. Of hash functions it compares where the backends are and the hash of one
+// key. Equal numbers can mislead only if 64-bit hashes collide. It is the same in
+// every release, and takes time for each slot or point: about 0.1 ms for 65,537
+// slots.
 func (c *core[T, L]) Fingerprint() uint64 {
 	s := c.now()
 	return s.fingerprint(func(p int) (int, bool) { return s.roster.owner(p), true })
 }
 
-// LiveFingerprint is Fingerprint with states: equal exactly when the two map every
-// key to the same names at this moment, and 0 without a healthy backend. It costs what
-// Fingerprint does.
+// LiveFingerprint is Fingerprint with health: equal if both map every key to the same
+// name at this moment. It is 0 without a healthy backend.
 func (c *core[T, L]) LiveFingerprint() uint64 {
 	s := c.now()
 	return s.fingerprint(s.roster.lead)

@@ -11,76 +11,74 @@ import (
 // This file lets a caller lay out the owners: the points of a ring, or the slots of a
 // table. All else is as with the layouts of this package.
 
-// A Placement is what a layout places: all backends that share a hash key. The zero
-// value is of no use; a Placement may be copied.
+// A Placement is all backends that share a hash key.
 type Placement struct {
 	HashKey string // not empty
 	Weight  uint32 // of the heaviest of its backends, at least 1
 }
 
-// A VirtualNode is one point of a ring as a RingLayout gives it. It may be copied.
+// A VirtualNode is one point that a RingLayout places.
 type VirtualNode struct {
 	Position  uint64
 	Placement int // the index of the placement that owns it
 }
 
-// A RingLayout places the points of a ring in the caller's own way: those that another
-// system has, or those that a configuration file names. It may be copied.
+// A RingLayout places the points of a ring as another system does, or as a
+// configuration file says.
 type RingLayout struct {
-	// Name tells the layout from others, with all its settings. It is not empty. Stats,
-	// Explain and Marshal have it. Two rings with different names have different
-	// fingerprints, and data of one cannot be read with the other.
+	// Name tells the layout and its settings from others. It must not be empty. Stats,
+	// Explain and Marshal show it. Rings with different names have different
+	// fingerprints, and neither can read the data of the other.
 	Name string
 
-	// Hash gives a key its position. What WithHash asks of a function holds for it. Nil is
+	// Hash returns the position of a key. It must be as WithHash requires. Nil means
 	// xxHash64.
 	Hash func(key string) uint64
 
-	// Points returns the points of placements that are sorted by hash key, in any order.
-	// Of points at one position the first counts, and the others do not exist. A placement
-	// may have no point, but not all of them.
+	// Points returns the points of the placements, in any order. The placements are
+	// sorted by hash key. Of points at one position, the first counts. A placement may
+	// have no point, but not all of them may.
 	//
-	// It must be a pure function: its result must follow from the placements alone, in
-	// every process. It is called within a change, one call at a time for one structure,
-	// and must not call the structure. What it is given is its own. An error that it
-	// returns is wrapped in that of the change, which then changes nothing. The constructor
-	// calls it once without placements, so that errors of its settings show at once; then
-	// it returns no points.
+	// The result must depend on the placements only, in every process. Changes call
+	// Points one at a time. It may keep its argument, and must not call the structure.
+	// If it returns an error, the change wraps that error and changes nothing. The
+	// constructor calls Points once without placements to find wrong settings early. It
+	// must then return no points.
 	Points func(placements []Placement) ([]VirtualNode, error)
 }
 
-// A TableLayout fills the slots of a table in the caller's own way. It may be copied.
+// A TableLayout fills the slots of a table as another system does, or as a
+// configuration file says.
 type TableLayout struct {
-	// Name is as that of RingLayout.
+	// Name is as in RingLayout.
 	Name string
 
-	// Hash gives a key its hash, which modulo the number of slots is its slot. What WithHash
-	// asks of a function holds for it. Nil is xxHash64.
+	// Hash returns the hash of a key, whose slot is the hash modulo the number of slots.
+	// It must be as WithHash requires. Nil means xxHash64.
 	Hash func(key string) uint64
 
-	// TableSize is the number of slots where WithTableSize sets no other. A 0 is
-	// DefaultTableSize.
+	// TableSize is the number of slots without WithTableSize. 0 means DefaultTableSize.
 	TableSize int
 
-	// Slots returns for each of size slots the index of the placement that owns it. The
-	// placements are sorted by hash key; there may be more than slots. A placement may have
-	// no slot. For the rest it is as Points of RingLayout; without placements it returns no
-	// slots.
+	// Slots returns, for each of size slots, the index of the placement that owns the
+	// slot. There may be more placements than slots, and a placement may have no slot.
+	// Otherwise the rules are those of Points in RingLayout.
 	Slots func(placements []Placement, size int) ([]uint32, error)
 }
 
-// WithRingLayout makes a ring place its points as the layout says. A change lays all of
-// them out anew. The layout excludes WithReplicas, WithSeed and WithHash. It is
-// ErrInvalidOption without a name or without Points. Where Points returns what is not a ring,
-// the constructor or the change returns ErrInvalidLayout, or ErrRingTooLarge for more than
+// WithRingLayout makes a ring place its points as the layout says, all of them at each
+// change. It excludes WithReplicas, WithUnitWeight, WithSeed and WithHash. A layout
+// without Name or Points is ErrInvalidOption. If the result of Points is wrong, the
+// constructor or the change returns ErrInvalidLayout, or ErrRingTooLarge for more than
 // MaxRingPoints.
 func WithRingLayout(l RingLayout) RingOption {
 	return ringOption(func(c *config) { c.RingLayout = &l })
 }
 
-// WithTableLayout makes a Maglev fill its slots as the layout says. The layout excludes
-// WithSlack, WithSeed and WithHash. It is ErrInvalidOption without a name or without Slots. Where Slots
-// returns what is not a table, the constructor or the change returns ErrInvalidLayout.
+// WithTableLayout makes a Maglev fill its slots as the layout says. It excludes
+// WithSlack, WithSeed and WithHash. A layout without Name or Slots is ErrInvalidOption.
+// If the result of Slots is wrong, the constructor or the change returns
+// ErrInvalidLayout.
 func WithTableLayout(l TableLayout) MaglevOption {
 	return maglevOption(func(c *config) { c.TableLayout = &l })
 }

@@ -20,12 +20,32 @@ import (
 // whatever the number of backends, and needs not know which ones it has met. A
 // rotation, which goes by placements instead of owners, meets each of them once.
 
-// A Lease is a backend's Value for as long as a request to it is in flight: it
-// counts towards the backend's load until Release. The zero value, which comes
-// with an error of the calls that take leases, is that of no backend, and to release
-// it does nothing. A Lease must not be copied, which vet reports, or its Release
-// could count twice; hand on a pointer. It is safe for concurrent use by multiple
-// goroutines, Value as far as T is.
+// A Lease counts a request to a backend towards the backend's load until Release. The
+// load of a backend is the sum of the costs of its leases: their number, without
+// WithCost. Acquire gives leases while the load is below its bound, which is
+//
+//	max(c * (total load + cost) * weight / sum of weights, floor * weight)
+//
+// where c is the load factor (WithLoadFactor), floor is the load floor
+// (WithLoadFloor) and cost is that of the new lease. The total and the sum are over
+// the healthy placements only. So leases that are stuck on an unhealthy or removed
+// backend do not raise the bounds of others. A load exceeds its bound by less than
+// one lease.
+//
+// Without a floor, N equal backends have room for a second lease each only if more
+// than N/c leases are in flight. With fewer, two requests of one key at the same time
+// go to two backends. A floor keeps them together.
+//
+// Loads belong to names. They stay through rebuilds and changes of state and weight,
+// and through a removal until the last lease is released. A Clone has its own loads,
+// which begin at 0.
+//
+// The first lease of a structure makes the counters, in time for each backend. Every
+// other one takes no lock. It costs four writes of counters with its Release. One of
+// the counters is shared by all leases.
+//
+// Do not copy a Lease: its Release could count twice, and vet reports the copy. Pass
+// a pointer. Release of the zero Lease does nothing.
 type Lease[T any] struct {
 	Value T // of the backend, as it was when the lease was taken
 
@@ -34,9 +54,9 @@ type Lease[T any] struct {
 	released atomic.Bool // also what vet knows a copy by
 }
 
-// Release gives the lease back, once: further calls do nothing, also where they
-// are concurrent. It works whatever has become of the backend, allocates nothing
-// and takes no lock. A lease that is never released is in flight forever.
+// Release gives the lease back. Only the first call counts. It works whatever has
+// happened to the backend, allocates nothing and takes no lock. A lease that is never
+// released counts forever.
 func (l *Lease[T]) Release() {
 	if l.tally == nil || l.released.Swap(true) {
 		return
@@ -44,18 +64,16 @@ func (l *Lease[T]) Release() {
 	l.tally.Give(int64(l.cost))
 }
 
-// A LeaseOption says something of one lease. It is a plain value: to make one and to
-// hand it to a method of a structure allocates nothing. Through an interface, Go
-// allocates the list of options.
+// A LeaseOption sets something of one lease. It allocates nothing in a direct call.
+// In a call through an interface, Go allocates the list of options.
 type LeaseOption struct {
 	cost  int64
 	given bool
 }
 
-// WithCost sets what a lease adds to its backend's load: 1 without it. A cost can
-// be whatever loads are to be measured in: tokens, bytes, milliseconds of work. It is
-// from 1 to MaxCost, else the call that takes the lease returns ErrInvalidOption. Of
-// several costs the last one counts.
+// WithCost sets what a lease adds to the load of its backend, from 1 to MaxCost; the
+// default is 1. Use any unit: tokens, bytes, milliseconds of work. Another cost makes
+// the call return ErrInvalidOption.
 func WithCost(n int64) LeaseOption { return LeaseOption{cost: n, given: true} }
 
 // MaxCost is the largest cost of a lease.
@@ -81,47 +99,13 @@ func errTooMuch(cost int64) error {
 	return invalidOption("lease cost %d on top of what is in flight, which together may cost %d", cost, int64(load.MaxInFlight))
 }
 
-// Acquire returns a lease on the backend of the first healthy placement, in the
-// key's order of preference, whose load is below its bound, and counts it in until
-// Release. The load is the number of its leases in flight, or what they cost
-// together where WithCost says so. The bound is
-//
-//	max(c * (total in flight + cost) * weight / sum of weights, floor * weight)
-//
-// with the c of WithLoadFactor, the floor of WithLoadFloor, the cost of this lease,
-// which is 1 without WithCost, and the weight of that backend itself. The total and
-// the sum are over the healthy placements, each with the load and the weight of the
-// backend that lookups return there. So leases that are stuck on a backend without
-// health, or on one that was removed, raise no bound of the others; when it returns
-// they count again.
-//
-// A load passes its bound by less than one lease: with leases of cost 1 a backend has
-// the bound, rounded up, at most. A key goes where Get sends it as long as there is
-// room, what overflows goes to the same next backend each time, and with one healthy
-// backend or more there always is room. On an empty structure the error is
-// ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends, and a cost out
-// of range is ErrInvalidOption.
-//
-// Of N equal backends each has room for a second lease only once more than N/c are in
-// flight: before that, two requests of one key that overlap go to two backends. What
-// keeps keys in place is a floor, or many more requests in flight than there are
-// backends.
-//
-//	lease, err := table.Acquire(key)
-//	if err != nil {
-//		return err
-//	}
-//	defer lease.Release()
-//
-// Loads belong to names: they outlive rebuilds, states, weights, and a removal
-// until the last lease is released, so that a backend added again under its name
-// finds its load. A Clone has loads of its own, none at first.
-//
-// The first Acquire of a structure makes the counters, in time for each backend. Every
-// other allocates nothing and takes no lock, and none waits for a rebuild. It
-// costs what Get costs and, with Release, four writes of counters, of which one
-// counter is shared by all leases; and for each backend met without room one more
-// look. About c/(c-1) looks at most are expected, which are 5 by default.
+// Acquire returns a lease on the first healthy placement, in the key's order of
+// preference, whose load is below its bound: see Lease. A key goes to its own backend
+// while that has room. The overflow of a backend goes to the same next backends each
+// time. If one backend is healthy, there is always room. The errors are those of Get,
+// and ErrInvalidOption for a wrong cost. Acquire costs a Get, the counters, and a
+// look at each full backend met: at most c/(c-1) backends on average, 5 by default.
+// It allocates nothing.
 func (c *core[T, L]) Acquire(key string, opts ...LeaseOption) (Lease[T], error) {
 	s, cost, err := c.leasable(opts)
 	if err != nil {
@@ -134,12 +118,12 @@ func (c *core[T, L]) Acquire(key string, opts ...LeaseOption) (Lease[T], error) 
 	return c.acquire(s, &q, cost)
 }
 
-// AcquireBytes is Acquire for a key of bytes, which the caller may change afterwards.
+// AcquireBytes is Acquire for a key of bytes.
 func (c *core[T, L]) AcquireBytes(key []byte, opts ...LeaseOption) (Lease[T], error) {
 	return c.Acquire(hashing.StringOf(key), opts...)
 }
 
-// AcquireHash is Acquire for a key that the caller has hashed, as GetHash is Get.
+// AcquireHash is Acquire for a hash, as in GetHash.
 func (c *core[T, L]) AcquireHash(hash uint64, opts ...LeaseOption) (Lease[T], error) {
 	s, cost, err := c.leasable(opts)
 	if err != nil {
@@ -150,12 +134,9 @@ func (c *core[T, L]) AcquireHash(hash uint64, opts ...LeaseOption) (Lease[T], er
 	return c.acquire(s, &q, cost)
 }
 
-// AcquireNext is Acquire for a request that has no key: it begins with the backend
-// whose turn it is, as Next does and in turns with it, and goes on in the order of
-// hash keys. So such requests are spread by weight until the bounds are met, and they
-// count towards the loads that those with a key find. It costs what Next and the
-// counters of Acquire cost, and for each backend met without room one more look, of
-// which there may be as many as backends.
+// AcquireNext is Acquire for a request without a key. It begins with the backend
+// whose turn it is, shares the turns of Next, and goes on in the order of hash keys.
+// It looks at every backend if all but the last are full.
 func (c *core[T, L]) AcquireNext(opts ...LeaseOption) (Lease[T], error) {
 	s, cost, err := c.leasable(opts)
 	if err != nil {
@@ -264,9 +245,8 @@ func (q *search) candidate(v *probe.View, r *turns.Rotation) (placement uint32, 
 	return r.Order[q.last], true
 }
 
-// SetLoadFactor sets the c of WithLoadFactor; c of 1 and below, infinity and NaN
-// are ErrInvalidOption. Leases in flight stay, also where they are more than
-// is now allowed. It rebuilds nothing.
+// SetLoadFactor changes the load factor: see WithLoadFactor. Leases in flight stay,
+// even if they are more than the new bound. It rebuilds nothing.
 func (c *core[T, L]) SetLoadFactor(factor float64) error {
 	if err := validateLoadFactor(factor); err != nil {
 		return err
@@ -275,9 +255,8 @@ func (c *core[T, L]) SetLoadFactor(factor float64) error {
 	return nil
 }
 
-// SetLoadFloor sets the floor of WithLoadFloor; a negative one, infinity and NaN are
-// ErrInvalidOption. Leases in flight stay, also where they are more than is now
-// allowed. It rebuilds nothing.
+// SetLoadFloor changes the load floor: see WithLoadFloor. Leases in flight stay. It
+// rebuilds nothing.
 func (c *core[T, L]) SetLoadFloor(n float64) error {
 	if err := validateLoadFloor(n); err != nil {
 		return err
@@ -297,24 +276,12 @@ func (c *core[T, L]) loads() (loads map[string]int64, sum int64) {
 	return c.ledger.Loads()
 }
 
-// AcquireFunc is Acquire among the backends that accept takes: those of a zone, those
-// that have an adapter loaded, those not tried yet in this request. It returns a lease
-// on the first healthy placement in the key's order of preference that accept takes and
-// whose load is below its bound, which is that of Acquire, over all healthy placements.
-//
-// Where every one that accept takes is full, though others may not be, the bound is
-// that of Acquire over these alone: with their loads and this cost as the total, and the
-// sum of their weights. The first in the key's order that is below it gets the lease.
-// So nobody waits, one of them always has room, and few backends that much is asked of
-// share it as a structure of their own would.
-//
-// It asks accept at most once for each placement it meets, and begins again only where
-// the backends have changed meanwhile; of backends that share a placement, about the
-// healthy one that outranks the other healthy ones. A nil accept takes every one. It may
-// call the structure, also to change it, and may panic: the lease is counted when accept
-// has returned. The errors are those of Acquire and, where accept takes none,
-// ErrNoneAccepted. It takes no lock. It costs what GetFunc and the counters of Acquire
-// cost, and allocates nothing for the first 32 placements met.
+// AcquireFunc is Acquire among the backends that accept takes, as in GetFunc. If all
+// of these are full, the bound is computed again over these alone, and the first one
+// below it gets the lease. So there is always room among them. The function accept
+// may panic, and is called again for a placement only if the backends have changed
+// meanwhile. The errors are those of Acquire, and ErrNoneAccepted. It costs a GetFunc
+// and the counters.
 func (c *core[T, L]) AcquireFunc(key string, accept func(T) bool, opts ...LeaseOption) (Lease[T], error) {
 	if accept == nil {
 		return c.Acquire(key, opts...)

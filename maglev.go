@@ -15,29 +15,25 @@ import (
 
 // Sizes of a Maglev table.
 const (
-	// DefaultTableSize is the number of slots without WithTableSize: enough for
-	// some 650 equal backends within about 1 % of each other.
+	// DefaultTableSize is enough for about 650 equal backends with shares within 1 %.
 	DefaultTableSize = 65537
 
-	// MaxTableSize is the largest number of slots. It is a prime. Where an int has 32
-	// bits, an eighth of it is the limit.
+	// MaxTableSize is a prime. Where an int has 32 bits, the limit is an eighth of
+	// it.
 	MaxTableSize = 1<<31 - 1
 )
 
-// A Maglev is a weighted Maglev table (Eisenbud et al., "Maglev: A Fast and
-// Reliable Software Network Load Balancer", NSDI 2016, section 3.4): an array of
-// slots, each owned by one placement, to which a key leads by one hash. A change
-// of the placements lays the slots out anew, in about M log M steps for M slots.
-//
-// Make one with NewMaglev; the zero value is not usable, and a Maglev must not
-// be copied other than with Clone. It is safe for concurrent use by multiple
-// goroutines.
+// A Maglev is a table of slots (Eisenbud et al., "Maglev: A Fast and Reliable
+// Software Network Load Balancer", NSDI 2016, section 3.4), with weights. The hash of
+// a key leads to a slot, and each slot belongs to a placement. A change of the
+// placements fills all slots again, in about M log M steps for M slots. Make one with
+// NewMaglev, and copy it only with Clone. It is safe for concurrent use.
 type Maglev[T any] struct {
 	core[T, *table]
 }
 
-// NewMaglev returns a table of those backends, which may be none. The errors are
-// those of Add, ErrTableSizeNotPrime and ErrInvalidOption.
+// NewMaglev returns a table of the backends, which may be none. The errors are those
+// of Add, ErrTableSizeNotPrime, ErrInvalidOption, and those of a TableLayout.
 func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], error) {
 	c, err := maglevConfig(opts)
 	if err != nil {
@@ -55,21 +51,20 @@ func NewMaglev[T any](backends []Backend[T], opts ...MaglevOption) (*Maglev[T], 
 	return m, nil
 }
 
-// Clone returns an independent copy, for a snapshot or a what-if. Its cost does not
-// depend on the number of backends, since both share what no change writes. The turns
-// of Next and the leases of Acquire stay with the original.
+// Clone returns an independent copy, in a time that does not depend on the number of
+// backends. The turns of Next and the leases stay with the original.
 func (m *Maglev[T]) Clone() *Maglev[T] {
 	clone := new(Maglev[T])
 	m.cloneTo(&clone.core)
 	return clone
 }
 
-// Get returns the value of the key's backend: of the placement that owns the
-// key's slot, or, if it has no healthy backend, of the first healthy one in the
-// key's order of preference. On an empty table the error is ErrNoBackends,
-// without a healthy backend it is ErrNoHealthyBackends. Any string is a key. It
-// allocates nothing, takes no lock and costs one hash and one read of a slot,
-// and a read more for each unhealthy slot met.
+// Get returns the value of the key's backend. If the placement of the key's slot has
+// no healthy backend, it is the first healthy one in the key's order of preference.
+// Any string is a key. The error is ErrNoBackends without a backend, and
+// ErrNoHealthyBackends without a healthy one. Get allocates nothing and takes no
+// lock. It costs one hash and one read of a slot, and another read for each unhealthy
+// slot met.
 func (m *Maglev[T]) Get(key string) (T, error) {
 	s := m.now()
 	t := s.layout
@@ -90,31 +85,25 @@ func (m *Maglev[T]) Get(key string) (T, error) {
 	return getSlot(s, hash)
 }
 
-// GetBytes is Get for a key of bytes, which the caller may change afterwards.
+// GetBytes is Get for a key of bytes.
 func (m *Maglev[T]) GetBytes(key []byte) (T, error) {
 	s := m.now()
 	return getSlot(s, s.layout.Hash.KeyBytes(key))
 }
 
-// GetHash is Get for a key that the caller has hashed, such as the flow hash of
-// a packet. Its slot is the hash modulo the table size; no seed is mixed in. The
-// hash of a key is its xxHash64 where there is neither WithSeed nor WithHash.
-//
-// The hashes must be even modulo the table size, a prime: those of any hash function
-// of 32 bits and more are, in whatever bits of the word, and so are integers that are
-// counted up. Where the hashes go on from an unhealthy backend depends on all their bits
-// mixed, so that it is even for all of them.
+// GetHash is Get for a hash, such as the flow hash of a packet. The slot is the hash
+// modulo the table size, and no seed is mixed in. Without WithSeed and WithHash, the
+// hash of a key is its xxHash64. Hashes must be even modulo the table size, a prime:
+// those of any hash function of at least 32 bits are, and successive integers too.
 func (m *Maglev[T]) GetHash(hash uint64) (T, error) {
 	return getSlot(m.now(), hash)
 }
 
-// Owner returns the backend to whose placement the key belongs, whatever its
-// health: the one that outranks the others of the placement, heaviest first and
-// then by name. A writer compares its Value with what Get returns to refuse a
-// fallback, be it to another placement or to a lighter backend of the same one.
-// Without a backend the error is ErrNoBackends, with none but draining ones it is
-// ErrNoHealthyBackends. It takes no lock, allocates nothing, and costs what Get costs and the
-// copy of a backend.
+// Owner returns the backend to which the key belongs, whatever its health. If
+// backends share the placement, it is the heaviest of them, among equals the first by
+// name. A store can refuse a write for which Get returns another value. The error is
+// ErrNoBackends without a backend, and ErrNoHealthyBackends if all are Draining. It
+// costs a Get and a copy of the backend.
 func (m *Maglev[T]) Owner(key string) (Backend[T], error) {
 	// This is inlined, so that the caller copies the backend once. Returned from a call,
 	// it would go through registers and memory first, which takes as long as the lookup.
@@ -207,17 +196,12 @@ func (t *table) unit() string { return "slots" }
 // other.
 const slotsPerBackend = 100
 
-// TableSizeFor returns a size for WithTableSize that suits a number of backends of
-// equal weight: the smallest prime that gives each at least 100 slots, and no less
-// than DefaultTableSize. It is MaxTableSize for more than MaxTableSize/100
-// backends, which then have fewer slots each. A table does not grow with its
-// backends, so ask for the most that there will ever be. For weights that differ,
-// ask for their sum divided by the smallest.
-//
-// The size also decides how even the shares are WithSlack. Without a limit, those of
-// 100 equal backends in 65,537 slots are within 7 % of the fair one or so, and with 100
-// slots for each of 1,000 backends within 30 %. Ten times as many slots bring that down
-// to a third.
+// TableSizeFor returns a table size for a number of equal backends: the smallest
+// prime with at least 100 slots for each, at least DefaultTableSize and at most
+// MaxTableSize. A table does not grow, so give the largest number that there will be.
+// For different weights, give their sum divided by the smallest. With WithSlack and
+// no limit, shares are then within about 30 % of the fair one. Ten times as many
+// slots reduce that to a third.
 func TableSizeFor(backends int) int {
 	if backends > MaxTableSize/slotsPerBackend {
 		return MaxTableSize
@@ -248,17 +232,12 @@ func validateTableSize(m, limit int) error {
 	return fmt.Errorf("%w: %d, the nearest primes are %d and %d", ErrTableSizeNotPrime, m, below, above)
 }
 
-// AppendTable appends, for each slot of the table, the index in Backends of the
-// backend that owns it, as Owner has it: that of the slot's placement which
-// outranks the others, whatever its health. So the table changes with a change of
-// the membership only, and a program that reads it must know itself what is
-// healthy. Without a backend that is not draining, nothing is appended.
-//
-// A key belongs to the slot of its hash modulo the number of slots; see GetHash.
-// Draining backends have an index, but no slot. To have the table and Backends of
-// one state while others change the structure, ask both of a Clone.
-//
-// It takes time for each slot and allocates only where dst has no room.
+// AppendTable appends, for each slot, the index in Backends of the backend that owns
+// it, as in Owner, whatever its health. Without a placement it appends nothing. A key
+// belongs to the slot of its hash modulo the number of slots: see GetHash. Draining
+// backends have an index but no slot. To get the table and Backends of the same
+// state, call both on a Clone. It takes time for each slot, and allocates only if dst
+// has no room.
 func (m *Maglev[T]) AppendTable(dst []uint32) []uint32 {
 	t, r := m.frozen()
 	dst = slices.Grow(dst, int(t.N))

@@ -8,21 +8,21 @@ import (
 	"github.com/chash-go/chash/internal/load"
 )
 
-// A MaglevOption sets something of a [Maglev]. A nil option sets nothing, and of
-// several that set the same the last one counts.
+// A MaglevOption sets something of a [Maglev]. A nil option sets nothing. Of options
+// that set the same thing, the last one counts.
 type MaglevOption interface{ setMaglev(*config) }
 
-// A RingOption sets something of a [Ring]. A nil option sets nothing, and of
-// several that set the same the last one counts.
+// A RingOption sets something of a [Ring]. A nil option sets nothing. Of options that
+// set the same thing, the last one counts.
 type RingOption interface{ setRing(*config) }
 
-// An Option sets something that a [Maglev] and a [Ring] have in common.
+// An Option fits a [Maglev] and a [Ring].
 type Option interface {
 	MaglevOption
 	RingOption
 }
 
-// Options joins several options to one. So a []Option fits both constructors:
+// Options joins options into one, so that the same list fits both constructors:
 //
 //	table, err := chash.NewMaglev(backends, chash.Options(opts...))
 //	ring, err := chash.NewRing(backends, chash.Options(opts...))
@@ -36,119 +36,102 @@ func Options(opts ...Option) Option {
 	})
 }
 
-// WithTableSize sets the number of slots of a Maglev table, a prime from 2 to
-// MaxTableSize; the default is DefaultTableSize. At least 100 slots for each
-// backend keep the shares of equal backends within about 1 % of each other, as
-// TableSizeFor computes. A size that is too large is ErrInvalidOption, any other
-// that is not a prime is ErrTableSizeNotPrime.
+// WithTableSize sets the number of slots of a Maglev, a prime from 2 to MaxTableSize;
+// the default is DefaultTableSize. With 100 slots for each backend, the shares of
+// equal backends differ by about 1 %: see TableSizeFor. The errors of the constructor
+// are ErrTableSizeNotPrime, and ErrInvalidOption for a size that is too large.
 func WithTableSize(m int) MaglevOption {
 	return maglevOption(func(c *config) { c.TableSize, c.sizeGiven = m, true })
 }
 
-// WithSlack fills the table in another way, which moves fewer keys that need not move
-// and lets shares be less even: a backend may have e of its fair share more than that,
-// so up to 1.05 times the fair share for an e of 0.05. The package comment says when
-// to take which. It is another mapping than that of a table without WithSlack, also
-// for an e of 0, and each e has its own.
-//
-// An e of 0 keeps the shares as even as they are without WithSlack, 0.01 is a good
-// start, and with math.Inf(1) there is no limit: then no key moves that need not
-// move, as on a ring, and Add, Remove and SetWeight take a part of the time of a
-// rebuild. The table rounds e to a multiple of 1/65536; from 2^31 on there is no
-// limit. A negative e and NaN are ErrInvalidOption.
-//
-// Where the fair share is but a few slots, a placement may have none. Its backends
-// have no keys of their own then: they are last in each key's order of preference.
+// WithSlack fills the table so that fewer keys move. In return, a backend may have up
+// to 1+e times its fair share. The package comment says when to use it. Each e is a
+// mapping of its own, 0 included, which keeps shares as even as without WithSlack.
+// With math.Inf(1) there is no limit: then only the keys that must move do move, as
+// on a ring, and Add, Remove and SetWeight take a fraction of a rebuild. The table
+// rounds e to a multiple of 1/65536, and an e from 2^31 on is no limit. A negative e
+// and NaN are ErrInvalidOption. If the fair share is only a few slots, a placement
+// may have no slot. Its backends are then last in each key's order of preference.
 func WithSlack(e float64) MaglevOption {
 	return maglevOption(func(c *config) { c.Slack = &e })
 }
 
-// WithReplicas sets the number of points that a ring has for each unit of a backend's
-// weight, from 1 to MaxRingPoints, else ErrInvalidOption; the default is
-// DefaultReplicas. The share of a backend strays from the ideal by about 1/sqrt(n) of
-// it. A point costs up to 16 bytes, and some 100 ns when it comes or goes. So a backend
-// of weight 1,000 takes 2.5 MB and 16 ms: for weights that large, see WithUnitWeight.
+// WithReplicas sets the number of points for each unit of weight, from 1 to
+// MaxRingPoints; the default is DefaultReplicas. Any other number is
+// ErrInvalidOption. The share of a backend with n points differs from the ideal by
+// about 1/sqrt(n) of it. A point costs up to 16 bytes, and about 100 ns when it is
+// added or removed. So a backend of weight 1,000 costs 2.5 MB and 16 ms: for such
+// weights, see WithUnitWeight.
 func WithReplicas(n int) RingOption {
 	return ringOption(func(c *config) { c.Replicas = n })
 }
 
-// WithUnitWeight sets the weight that has as many points as WithReplicas says, at least
-// 1, else ErrInvalidOption; the default is 1. For weights in thousandths of a processor,
-// say, 1000 gives a backend of one processor the usual number of points, and 500 gives
-// it twice as many.
-//
-// A placement of weight w has replicas*w/unit points, rounded to the nearest number,
-// halves up, and at least 1. That number depends on its own weight alone, so that a
-// change of one weight moves no keys between the others. Keep replicas*w/unit at 10 and
-// more for the smallest weight: rounding makes shares of fewer points coarse.
+// WithUnitWeight sets the weight that has as many points as WithReplicas says, at
+// least 1; the default is 1. A unit of 0 is ErrInvalidOption. If weights are
+// thousandths of a processor, a unit of 1000 gives a backend with one processor the
+// usual number of points. A placement of weight w has replicas*w/unit points, rounded
+// half up, and at least 1. The number depends on its own weight only, so that a
+// change of one weight moves no key between other backends. Keep it at 10 or more for
+// the smallest weight: rounding makes smaller numbers uneven.
 func WithUnitWeight(w uint32) RingOption {
 	return ringOption(func(c *config) { c.UnitWeight = w })
 }
 
-// WithMaxSize bounds what a structure may cost: it refuses to have more than n slots or
-// points, before it allocates any. A table size above n is ErrInvalidOption. A ring
-// refuses backends or weights that would give it more points with ErrRingTooLarge, also
-// in later changes. Without it, or with 0, MaxTableSize and MaxRingPoints are the
-// bounds, and DefaultMaxSize for what UnmarshalMaglev and UnmarshalRing read. A
+// WithMaxSize limits the number of slots or points, before any memory is allocated. A
+// table size above n is ErrInvalidOption. A change that would give a ring more than n
+// points returns ErrRingTooLarge. With 0, the default, the limits are MaxTableSize
+// and MaxRingPoints, and DefaultMaxSize in UnmarshalMaglev and UnmarshalRing. A
 // negative n is ErrInvalidOption.
 func WithMaxSize(n int) Option {
 	return option(func(c *config) { c.MaxSize = n })
 }
 
-// DefaultMaxSize is the most slots or points that UnmarshalMaglev and UnmarshalRing read
-// without WithMaxSize: those of 10,000 backends in a table, or of 6,500 backends of one
-// unit of weight on a ring.
+// DefaultMaxSize limits the slots or points that UnmarshalMaglev and UnmarshalRing
+// accept without WithMaxSize. It is enough for 10,000 backends in a table, or 6,500
+// backends of weight 1 on a ring.
 const DefaultMaxSize = 1 << 20
 
-// WithSeed gives keys and backends another, unrelated mapping for each seed, so
-// that tiers which use the same names do not send the same keys to the same
-// place. Seed 0 is the default and is the same as no seed. A seed is no defence
-// against an adversary who can make xxHash64 collide: use WithHash with a keyed
-// hash for that. A seed other than 0 together with WithHash is ErrInvalidOption: a
-// hash function of the caller's carries its own seed.
+// WithSeed gives each seed an unrelated mapping, so that tiers with the same backend
+// names map keys differently. Seed 0, the default, is no seed. A seed does not
+// protect against chosen keys: for that, give WithHash a keyed hash. A seed together
+// with WithHash is ErrInvalidOption.
 func WithSeed(seed uint64) Option {
 	return option(func(c *config) { c.Seed = seed })
 }
 
-// WithHash replaces the hash of keys and of backends, which is xxHash64 in a
-// Maglev table and SHA-256 in a ring. The function is also called with strings of
-// any bytes that place the backends; the package comment has them. It must always
-// return the same for the same string, in every process that shall agree on the
-// mapping, must spread over all 64 bits, must be safe for concurrent use, must not
-// keep its argument and must not call the structure it serves. A nil function is
+// WithHash replaces the hash of keys and backends: xxHash64 in a Maglev, SHA-256 on a
+// Ring. The function must return the same for the same string in every process,
+// spread over all 64 bits, and be safe for concurrent use. It must not keep its
+// argument or call the structure. It is also called with the strings, of any bytes,
+// that place the backends: see the package comment. A nil function is
 // ErrInvalidOption.
 func WithHash(hash func(key string) uint64) Option {
 	return option(func(c *config) { c.Hash, c.hashGiven = hash, true })
 }
 
-// WithLoadFactor sets how many leases Acquire lets a backend have: c times its fair
-// share of those in flight, rounded up; Acquire has the formula. The default is
-// DefaultLoadFactor. Closer to 1 loads are more even, and more keys are away from
-// their backend. 1 and below, infinity and NaN are ErrInvalidOption. It can be
-// changed later with SetLoadFactor.
+// WithLoadFactor sets how many leases a backend may have: c times its fair share of
+// the leases in flight, rounded up. Acquire has the formula. The default is
+// DefaultLoadFactor. A factor closer to 1 makes loads more even, and sends more keys
+// away from their backends. A factor of 1 and below, infinity and NaN are
+// ErrInvalidOption.
 func WithLoadFactor(c float64) Option {
 	return option(func(o *config) { o.LoadFactor = c })
 }
 
-// WithLoadFloor sets how many leases a backend has room for whatever its fair share is:
-// its bound is never below n for a weight of 1, and never below n * weight for others.
-// So with few requests in flight keys stay with their backends, and the load factor
-// begins to matter where there is load to share. The default is 0: no floor. In units of
-// cost it is where leases have one, and it may be a fraction, for weights such as
-// millicores: 0.008 is 8 leases for a weight of 1,000. A negative floor, infinity and NaN
-// are ErrInvalidOption. It can be changed later with SetLoadFloor.
+// WithLoadFloor sets a load for which a backend of weight 1 always has room; for a
+// weight of w it is n*w. So keys stay with their backends while few requests are in
+// flight. The default is 0. Use the unit of WithCost; fractions are allowed: for
+// weights in millicores, 0.008 is 8 leases for a weight of 1,000. A negative floor,
+// infinity and NaN are ErrInvalidOption.
 func WithLoadFloor(n float64) Option {
 	return option(func(o *config) { o.LoadFloor = n })
 }
 
-// A Config has the options of a structure as they are now: those that were given, and
-// the defaults of the others. What only the other structure has is 0.
-//
-// A Config is itself an Option, which sets all that is not 0 or nil in it. So
+// A Config has all options of a structure, given or default. The options that only
+// the other structure has are 0. A Config is also an Option, which sets every field
+// that is not 0 or nil. So this is a similar ring with another seed:
 //
 //	chash.NewRing(ring.Backends(), ring.Config(), chash.WithSeed(7))
-//
-// makes a ring like the first, with another seed. A Config may be copied.
 type Config struct {
 	TableSize  int                     // of a Maglev: see WithTableSize
 	Slack      *float64                // of a Maglev: see WithSlack; nil without it
@@ -164,7 +147,7 @@ type Config struct {
 	TableLayout *TableLayout // nil without WithTableLayout
 }
 
-// Config returns the options of the structure.
+// Config returns the options as they are now.
 func (c *core[T, L]) Config() Config {
 	s := c.now()
 	options := s.layout.config()
@@ -318,8 +301,7 @@ func validateLoadFloor(n float64) error {
 	return nil
 }
 
-// DefaultLoadFactor is the load factor without WithLoadFactor: a backend has at
-// most a quarter more leases in flight than its fair share, rounded up.
+// DefaultLoadFactor lets a backend have a quarter more leases than its fair share.
 const DefaultLoadFactor = 1.25
 
 // validSlack is written so that NaN does not pass.

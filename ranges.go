@@ -9,25 +9,22 @@ import (
 	"github.com/chash-go/chash/internal/ring"
 )
 
-// A Range is the positions of a ring from First to Last, both included. First is
-// not above Last, so that a stretch of the ring that goes on past position 2^64-1
-// is two ranges. The zero value is position 0 alone; the whole ring has a Last of
-// math.MaxUint64. A Range may be copied and compared with ==.
+// A Range is the positions from First to Last, both included. First is not above
+// Last: a range that would pass position 2^64-1 is two ranges. The whole ring has a
+// Last of math.MaxUint64.
 type Range struct {
 	First uint64 `json:"first,string"`
 	Last  uint64 `json:"last,string"`
 }
 
-// Contains reports whether a position, of Position or given to GetHash, is in the
-// range. A store that keeps its keys sorted by Position reads a range without a look
-// at the others; positions do not depend on the backends.
+// Contains reports whether a position, from Position or a hash for GetHash, is in the
+// range. Positions do not depend on the backends, so that a store may sort its keys
+// by them.
 func (r Range) Contains(position uint64) bool {
 	return r.First <= position && position <= r.Last
 }
 
-// Share returns the share of the ring that the range is, above 0 and up to 1,
-// rounded once. The number of its positions is Last - First + 1, which for the
-// whole ring does not fit 64 bits.
+// Share returns the share of the ring, above 0 and up to 1.
 func (r Range) Share() float64 { return r.size().share(positions) }
 
 func (r Range) size() count {
@@ -37,35 +34,28 @@ func (r Range) size() count {
 	return positions
 }
 
-// String returns the range in hexadecimal and in the notation for closed
-// intervals.
+// String returns the range in hexadecimal, as a closed interval.
 func (r Range) String() string { return fmt.Sprintf("[%#016x, %#016x]", r.First, r.Last) }
 
-// Position returns where a key lies on the ring, whatever its backends are: at the
-// first 64 bits, big-endian, of the SHA-256 of the seed, if there is one, and the
-// key, or at its hash by the function of WithHash. It allocates nothing.
-//
-// The key belongs to whoever the position does. The one exception are keys whose
-// position is exactly that of a point, which without WithHash the rest of the
-// SHA-256 may send on to the next point: of n points, that is expected of fewer
-// than n keys in 2^64.
+// Position returns the position of a key: the first 64 bits, big-endian, of the
+// SHA-256 of the seed, if any, and the key; or the hash of WithHash. It does not
+// depend on the backends and allocates nothing. The key belongs to the owner of its
+// position. There is one exception: if a point has exactly that position, the other
+// bits of SHA-256 may give the key to the next point. With n points, that happens to
+// fewer than n of 2^64 keys.
 func (r *Ring[T]) Position(key string) uint64 {
 	return r.now().layout.PositionOf(key)
 }
 
-// Ranges returns the ranges of which the backend of that name holds one of the n
-// copies, in order and apart from each other. With an n of 1 these are the ranges
-// that the backend owns, as Owner says; each position is in the range of one backend.
+// Ranges returns the ranges of which the backend holds one of n copies, in order. No
+// two of them adjoin. With an n of 1 these are the ranges that it owns, as Owner
+// says. Health does not count: data stay on a backend that is down. While all
+// backends are healthy, the holders of a key are those of GetN. To see where the keys
+// of a backend would go, make it Draining on a Clone.
 //
-// Health does not count: data stay with a backend that is down. While all are
-// healthy, the holders of a key are those that GetN returns. To see where the keys
-// of those that are down would go, make them Draining on a Clone.
-//
-// A backend has no range if it is not there, if it is draining or if it shares its
-// placement with a backend that outranks it. For an n of 0 or below nobody has one.
-//
-// The sequence can be used again; each use sees the state of its beginning. It
-// then takes time for each backend and each point.
+// There are no ranges for an n of 0 or below, and for a backend that is not there, is
+// Draining, or shares its placement with one that outranks it. The sequence can be
+// used again. Each use sees one state and takes time for each backend and each point.
 func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		_, state := r.states()
@@ -85,14 +75,12 @@ func (r *Ring[T]) Ranges(name string, n int) iter.Seq[Range] {
 	}
 }
 
-// Holders returns the whole ring as ranges, in order, each with the names of the
-// backends that hold its n copies: of all backends where there are fewer. The names
-// are those of Owners, in that order. Ranges that follow each other have other names.
-// Health does not count; see Ranges. There is
-// nothing for an n of 0 or below, nor without a backend that is not draining.
-//
-// The sequence can be used again; each use sees the state of its beginning. It
-// then takes time for each backend, and for each point and copy. The slices are the caller's.
+// Holders returns the whole ring as ranges, in order, each with the names of its n
+// holders, or of all backends if there are fewer: those of Owners, in that order.
+// Successive ranges have different names. Health does not count. For an n of 0 or
+// below, and without a placed backend, there is nothing. The sequence can be used
+// again. Each use sees one state and takes time for each backend, point and copy. The
+// slices are the caller's.
 func (r *Ring[T]) Holders(n int) iter.Seq2[Range, []string] {
 	return func(yield func(Range, []string) bool) {
 		_, state := r.states()
@@ -151,40 +139,30 @@ func joined(ranges iter.Seq2[Range, []uint32]) iter.Seq2[Range, []uint32] {
 }
 
 // A RingDiff is the difference between two states of a ring. Its Diff is about
-// requests: it compares what Get returns, so that health counts. Its Changes are
-// about data: they compare who holds what, whatever the health. If backends only
-// come, data move only to those that come; if they only go, only from those that go.
-//
-// To move data without losing any:
+// requests, so that health counts. Its Changes are about data, whatever the health.
+// If backends only come, data move only to those. If backends only go, data move only
+// from those. A RingDiff keeps both states in memory. To move data without a loss:
 //
 //   - Make the change on a Clone of the ring, and Diff the ring with the Clone.
-//   - For each of the Changes, have those that Added names fetch the range from one
-//     of Before.
-//   - Make the same change on the ring by the same call, with no other change of the
-//     membership in between. Do not use Set with the Backends of the Clone: that
-//     would undo what health checks have found since.
-//   - For each of the Changes, have those that Removed names delete the range.
-//
-// Whatever is written meanwhile, the caller must send to the holders before and
-// after. The example of Changes shows all of this.
-//
-// The zero value is that of two states which do not differ. A RingDiff may be
-// copied; it is safe for concurrent use by multiple goroutines that do not write
-// to its Flows. It keeps both states in memory.
+//   - For each Change, let each backend of Added fetch the range from one of Before.
+//   - Make the same change on the ring with the same call, and no other change in
+//     between. Do not Set the Backends of the Clone: that would undo what health
+//     checks have found since.
+//   - For each Change, let each backend of Removed delete the range.
+//   - Meanwhile, send every write to the holders before and after: see the example of
+//     Changes.
 type RingDiff struct {
 	Diff
 	before, after *ringState // whatever the health
 }
 
-// Diff compares the state of the ring with that of another one, say a Clone from
-// before a change with the ring after it, or the ring with a Clone on which the
-// change is tried out. It sees names, not values. Every share is an exact number of
-// positions, divided by 2^64 and rounded once.
+// Diff compares the ring with a next one: a Clone from before a change with the ring,
+// or the ring with a Clone on which a change is tried. It compares names, not values.
+// Every share is a number of positions divided by 2^64.
 //
-// The error is ErrIncomparable for different seeds, if one of the two has a hash
-// function of the caller's and the other has not, or if they have such functions
-// and these differ in any of a few keys, and for nil. The numbers of replicas may
-// differ. It takes time for each backend and each point.
+// The error is ErrIncomparable for nil, for different seeds, and for different hash
+// functions, which a few keys tell apart. The numbers of replicas may differ. It
+// takes time for each backend and each point.
 func (r *Ring[T]) Diff(next *Ring[T]) (RingDiff, error) {
 	if next == nil {
 		return RingDiff{}, errNothingNext
@@ -211,21 +189,20 @@ func (r *points) agrees(s *points) error {
 	return sameHash(&r.Hash, &s.Hash)
 }
 
-// A Change is a range with other holders after a change of the ring than before.
+// A Change is a range whose holders change.
 type Change struct {
 	Range
 	Before []string `json:"before"` // names, as Holders has them; empty if there was no backend
 	After  []string `json:"after"`  // likewise; never the same as Before
 }
 
-// Added returns the names in After that are not in Before, in that order: of those
-// that have to fetch the range from one of Before. It returns nil if there are none,
-// as where only the order changes.
+// Added returns the names in After that are not in Before: the backends that must
+// fetch the range. It returns nil if there are none, for example if only the order
+// changes.
 func (c Change) Added() []string { return without(c.After, c.Before) }
 
-// Removed returns the names in Before that are not in After, in that order: of those
-// that may delete the range once the others have it. It returns nil if there are
-// none.
+// Removed returns the names in Before that are not in After: the backends that may
+// delete the range once the others have it. It returns nil if there are none.
 func (c Change) Removed() []string { return without(c.Before, c.After) }
 
 // without returns the names that are not among others, or nil.
@@ -241,17 +218,11 @@ func without(names, others []string) (rest []string) {
 // String returns the range and the names before and after.
 func (c Change) String() string { return fmt.Sprintf("%v from %q to %q", c.Range, c.Before, c.After) }
 
-// Changes returns the ranges of which the holders of n copies change, in order, with
-// the names of the holders before and after. A range is there too if only the order
-// of its holders changes, since its keys then have another Owner. Ranges that adjoin
-// and have the same names before and after are one. For an n of 0 or below there is
-// nothing.
-//
-// Health does not count; see Ranges. So a name in Before may be that of an Unhealthy
-// backend, from which nothing can be fetched.
-//
-// It takes time for each point of both rings and each copy whenever it is used, and
-// no lock. The slices are the caller's.
+// Changes returns the ranges whose n holders change, in order. A change of the order
+// of the holders counts, since it changes the Owner. Two adjoining ranges have
+// different names before or after. For an n of 0 or below there is nothing. Health
+// does not count: a backend in Before may be down. Each use takes time for each point
+// of both rings and each copy. The slices are the caller's.
 func (d RingDiff) Changes(n int) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		if d.before == nil || n <= 0 {

@@ -11,30 +11,26 @@ import (
 
 // Sizes of a ring.
 const (
-	// DefaultReplicas is the number of points without WithReplicas, for each unit
-	// of a backend's weight. The shares of equal backends then stray from the
-	// ideal by about 8 % (standard deviation).
+	// DefaultReplicas is the number of points for each unit of weight. The shares of
+	// equal backends then have a standard deviation of about 8 %.
 	DefaultReplicas = 160
 
-	// MaxRingPoints is the largest number of points, of all backends together.
+	// MaxRingPoints is the largest number of points of all backends together.
 	MaxRingPoints = 1 << 26
 )
 
-// A Ring is a hash ring of virtual nodes (Karger et al., "Consistent Hashing and
-// Random Trees", STOC 1997): each placement has points on it, at the SHA-256 of
-// its hash key and a number, and a key belongs to the first point at or after its
-// own SHA-256. A backend that comes or grows heavier only takes keys, one that goes
-// or grows lighter only gives some up, and no other key moves.
-//
-// Make one with NewRing; the zero value is not usable, and a Ring must not be
-// copied other than with Clone. It is safe for concurrent use by multiple
-// goroutines.
+// A Ring is a hash ring with virtual nodes (Karger et al., "Consistent Hashing and
+// Random Trees", STOC 1997). Each placement has points, at the SHA-256 of its hash
+// key and a number. A key belongs to the first point at or after its own SHA-256. A
+// backend that is added or gets heavier only takes keys. A backend that is removed or
+// gets lighter only gives keys. No other key moves. Make one with NewRing, and copy
+// it only with Clone. It is safe for concurrent use.
 type Ring[T any] struct {
 	core[T, *points]
 }
 
-// NewRing returns a ring of those backends, which may be none. The errors are
-// those of Add and ErrInvalidOption.
+// NewRing returns a ring of the backends, which may be none. The errors are those of
+// Add, ErrInvalidOption, and those of a RingLayout.
 func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error) {
 	c, err := ringConfig(opts)
 	if err != nil {
@@ -53,22 +49,20 @@ func NewRing[T any](backends []Backend[T], opts ...RingOption) (*Ring[T], error)
 	return r, nil
 }
 
-// Clone returns an independent copy, for a snapshot or a what-if. Its cost does not
-// depend on the number of backends, since both share what no change writes. The turns
-// of Next and the leases of Acquire stay with the original.
+// Clone returns an independent copy, in a time that does not depend on the number of
+// backends. The turns of Next and the leases stay with the original.
 func (r *Ring[T]) Clone() *Ring[T] {
 	clone := new(Ring[T])
 	r.cloneTo(&clone.core)
 	return clone
 }
 
-// Get returns the value of the key's backend: of the placement that owns the
-// first point at or after the key's, or, if it has no healthy backend, of the
-// first healthy one in the key's order of preference. On an empty ring the error
-// is ErrNoBackends, without a healthy backend it is ErrNoHealthyBackends. Any
-// string is a key. It allocates nothing, takes no lock and costs one SHA-256 or
-// hash of the caller's, a search of expected constant time, and a read more for
-// each unhealthy point met.
+// Get returns the value of the key's backend. If the placement of the key's point has
+// no healthy backend, it is the first healthy one in the key's order of preference.
+// Any string is a key. The error is ErrNoBackends without a backend, and
+// ErrNoHealthyBackends without a healthy one. Get allocates nothing and takes no
+// lock. It costs one SHA-256 or hash of WithHash, a search of expected constant time,
+// and another read for each unhealthy point met.
 func (r *Ring[T]) Get(key string) (T, error) {
 	s := r.now()
 	l := s.layout
@@ -92,28 +86,25 @@ func (r *Ring[T]) Get(key string) (T, error) {
 	return getPoint(s, point, position)
 }
 
-// GetBytes is Get for a key of bytes, which the caller may change afterwards.
+// GetBytes is Get for a key of bytes.
 func (r *Ring[T]) GetBytes(key []byte) (T, error) {
 	return r.Get(hashing.StringOf(key))
 }
 
-// GetHash is Get for a key that the caller has hashed: the search begins at that
-// position, which is compared with the first 64 bits of the points. No seed is
-// mixed in. The hashes must be even over all 64 bits: those of 32 bits or small
-// integers all lie before the first points and go to one backend.
+// GetHash is Get for a hash, which is compared with the first 64 bits of the points.
+// No seed is mixed in. Hashes must be even over all 64 bits: small integers and
+// hashes of 32 bits all go to one backend.
 func (r *Ring[T]) GetHash(hash uint64) (T, error) {
 	s := r.now()
 	point, _ := s.layout.Find(hash)
 	return getPoint(s, point, hash)
 }
 
-// Owner returns the backend to whose placement the key belongs, whatever its
-// health: the one that outranks the others of the placement, heaviest first and
-// then by name. A writer compares its Value with what Get returns to refuse a
-// fallback, be it to another placement or to a lighter backend of the same one.
-// Without a backend the error is ErrNoBackends, with none but draining ones it is
-// ErrNoHealthyBackends. It takes no lock, allocates nothing, and costs what Get costs and the
-// copy of a backend.
+// Owner returns the backend to which the key belongs, whatever its health. If
+// backends share the placement, it is the heaviest of them, among equals the first by
+// name. A store can refuse a write for which Get returns another value. The error is
+// ErrNoBackends without a backend, and ErrNoHealthyBackends if all are Draining. It
+// costs a Get and a copy of the backend.
 func (r *Ring[T]) Owner(key string) (Backend[T], error) {
 	b, err := r.owner(key) // and this is inlined: see Owner of a Maglev
 	return *b, err
@@ -195,19 +186,12 @@ type Point struct {
 	Backend  uint32 // an index in Backends
 }
 
-// AppendPoints appends the points of the ring in order, each with the index in
-// Backends of the backend that owns it, as Owner has it: that of the point's
-// placement which outranks the others, whatever its health. So the points change
-// with a change of the membership only, and a program that reads them must know
-// itself what is healthy. Without a backend that is not draining, nothing is
-// appended.
-//
-// A hash belongs to the first point whose position is at or after it, and after
-// the last one to the first of all; see GetHash. Draining backends have an index,
-// but no point. To have the points and Backends of one state while others change
-// the structure, ask both of a Clone.
-//
-// It takes time for each point and allocates only where dst has no room.
+// AppendPoints appends all points in order, each with the index in Backends of the
+// backend that owns it, as in Owner, whatever its health. Without a placement it
+// appends nothing. A hash belongs to the first point at or after it, and after the
+// last point to the first: see GetHash. Draining backends have an index but no point.
+// To get the points and Backends of the same state, call both on a Clone. It takes
+// time for each point, and allocates only if dst has no room.
 func (r *Ring[T]) AppendPoints(dst []Point) []Point {
 	l, members := r.frozen()
 	dst = slices.Grow(dst, int(l.N))

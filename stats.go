@@ -9,7 +9,7 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// Stats is what a structure says of itself at one moment.
+// Stats are figures of a structure.
 type Stats struct {
 	Backends   int `json:"backends"`
 	Healthy    int `json:"healthy"`
@@ -18,48 +18,43 @@ type Stats struct {
 	Placements int `json:"placements"` // distinct hash keys, draining backends not counted
 	Size       int `json:"size"`       // slots of a table, points of a ring; 0 without a placement
 
-	// Layout is the name of the caller's layout: see RingLayout and TableLayout.
+	// Layout is the Name of a RingLayout or TableLayout, if there is one.
 	Layout string `json:"layout,omitempty"`
 
 	// MinShareRatio and MaxShareRatio are the smallest and the largest share of a
-	// placement in the key space, divided by its ideal one, which is by weight: 1 is
-	// perfect. Both are 0 without a placement.
+	// placement, divided by its fair share by weight: 1 is ideal, 0 is no placement.
 	MinShareRatio float64 `json:"min_share_ratio"`
 	MaxShareRatio float64 `json:"max_share_ratio"`
 
-	// Rebuilds is how often slots or points were laid out, a clone's origin included;
-	// LastRebuild is how long the last time took, 0 before it.
+	// Rebuilds is how often slots or points were laid out, including those of a
+	// clone's origin. LastRebuild is the duration of the last one.
 	Rebuilds    uint64        `json:"rebuilds"`
 	LastRebuild time.Duration `json:"last_rebuild_ns"`
 
 	// FallbackShare is the share of the key space whose placement has no healthy
-	// backend at this moment, so that lookups go on to another one: from 0 to 1, and 0
-	// without a placement. Of many keys that are asked for alike, it is the share of
-	// lookups that fall back.
+	// backend now, so that lookups go on to another one: from 0 to 1.
 	FallbackShare float64 `json:"fallback_share"`
 
-	// SampledFallbacks counts lookups of sampled keys that have gone on from an
-	// unhealthy placement since the structure was made. One key in 64 is sampled,
-	// chosen by its hash. Only Get, GetBytes and GetHash count. With many keys, 64
-	// times the number is an estimate for all. With few keys, perhaps none is sampled.
+	// SampledFallbacks counts the lookups of sampled keys that went on from an
+	// unhealthy placement. The hash of a key selects one key in 64. Only Get,
+	// GetBytes and GetHash count. With many keys, 64 times the number is an estimate
+	// for all.
 	SampledFallbacks uint64 `json:"sampled_fallbacks"`
 
-	// LoadFactor is the c of WithLoadFactor or SetLoadFactor, and LoadFloor the floor of
-	// WithLoadFloor or SetLoadFloor.
+	// LoadFactor and LoadFloor are as set by their options or setters.
 	LoadFactor float64 `json:"load_factor"`
 	LoadFloor  float64 `json:"load_floor"`
 
-	// Loads has the leases that are not released by name of backend, without those that
-	// have none: their number, or what they cost together where WithCost says so. It is
-	// never nil. Those of unhealthy and removed backends are included, although they do
-	// not count towards the bound of others. InFlight is the sum of Loads. Leases come and
-	// go while this is read, so that it need not have been so at one moment.
+	// Loads has the load of each backend that has leases: their number, or the sum of
+	// their costs. It is never nil. Unhealthy and removed backends are included.
+	// InFlight is the sum of Loads. Leases come and go during the call, so that the
+	// loads may be of different moments.
 	InFlight int64            `json:"in_flight"`
 	Loads    map[string]int64 `json:"loads"`
 }
 
-// Stats returns figures of the state at this moment. It takes time for each
-// backend and, on a ring, each point.
+// Stats returns figures of the current state. It takes time for each backend and, on
+// a ring, each point.
 func (c *core[T, L]) Stats() Stats {
 	s := c.now()
 	stats := Stats{
@@ -104,10 +99,9 @@ type Share struct {
 	Share float64 `json:"share"` // of the key space: from 0 to 1
 }
 
-// Shares returns the exact share of each backend, sorted by name: that of its
-// placement, healthy or not, for the backend that outranks the others there; 0
-// for those others and for draining ones. It takes time for each backend and, on
-// a ring, each point.
+// Shares returns the exact share of each backend, sorted by name, whatever its
+// health. A backend that another one of its placement outranks has 0, and so have
+// Draining ones. It takes time for each backend and, on a ring, each point.
 func (c *core[T, L]) Shares() []Share {
 	s := c.now()
 	layout, r := s.layout, s.roster
@@ -151,8 +145,7 @@ func (s *snapshot[T, L]) note(passed int) {
 	}
 }
 
-// String describes the structure in a line: its type, its size, and how many of its
-// backends are healthy. It takes time for each backend.
+// String returns one line: the type, the size, and how many backends are healthy.
 func (c *core[T, L]) String() string {
 	var l L
 	s := c.current.Load()
@@ -169,15 +162,14 @@ func (c *core[T, L]) String() string {
 		l.kind(), s.Owners.N, l.unit(), healthy, len(s.roster.members))
 }
 
-// Format implements fmt.Formatter: with every verb, what fmt prints is made of String,
-// where it would otherwise read what other goroutines write.
+// Format implements fmt.Formatter, for every verb, with String. So printing does not
+// race with changes.
 func (c *core[T, L]) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), c.String())
 }
 
-// MarshalJSON returns the structure for a reader: its type, its size, and its backends
-// sorted by name, without their values, which need not be data. Marshal is what a
-// structure can be made from again. It takes time for each backend.
+// MarshalJSON returns the type, the size, and the backends sorted by name without
+// their values. A structure can be made again from Marshal only.
 func (c *core[T, L]) MarshalJSON() ([]byte, error) {
 	s := c.now()
 	out := struct {
