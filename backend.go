@@ -49,11 +49,10 @@ const (
 
 	// Unhealthy backends keep their placement. A lookup that meets one goes on to the
 	// next healthy backend in the key's order of preference. No other key moves,
-	// nothing is rebuilt, and the keys return with the health.
-	//
-	// To add a backend to a Maglev before its health is known, prefer Draining. An
-	// Unhealthy backend takes its slots at once, and most of their keys move twice:
-	// to their next backends, and then to this one. On a Ring they move once.
+	// nothing is rebuilt, and the keys return with the health. To add a backend to a
+	// Maglev before its health is known, prefer Draining. An Unhealthy backend takes
+	// its slots at once, and most of their keys move twice: to their next backends,
+	// and then to this one. On a Ring they move once.
 	Unhealthy
 
 	// Draining backends have no placement, as if they were removed, but their names
@@ -82,8 +81,7 @@ func (s State) MarshalText() ([]byte, error) {
 	return []byte(s.String()), nil
 }
 
-// UnmarshalText is the reverse of MarshalText. For any other text it returns
-// ErrInvalidState.
+// UnmarshalText reads what String returns, or returns ErrInvalidState.
 func (s *State) UnmarshalText(text []byte) error {
 	for state := Healthy; state <= Draining; state++ {
 		if state.String() == string(text) {

@@ -156,9 +156,9 @@ func (c *core[T, L]) Remove(names ...string) error {
 }
 
 // Set replaces all backends at once. States are set as given: a zero State makes a
-// backend Healthy. For a list that does not know states, use Reconcile. Leases in
-// flight stay. It copies the slice and costs at most one rebuild, and none if the
-// hash keys and weights of the placements stay the same. The errors are those of Add.
+// backend Healthy. For a list without states, use Reconcile. Leases in flight stay.
+// It copies the slice and costs at most one rebuild, and none if hash keys and
+// weights of the placements stay the same. The errors are those of Add.
 func (c *core[T, L]) Set(backends []Backend[T]) error {
 	c.now()
 	members, err := batch(backends)
@@ -197,15 +197,11 @@ func (c *core[T, L]) Clear() {
 	_ = c.commit(nil)
 }
 
-// SetState sets the state of one backend, and does nothing if it has that state.
-// Between Healthy and Unhealthy it costs time for each backend, some 10 ns: it copies 13
-// bytes for each, and works out the turns of Next, which takes 20 bytes more for each
-// placement, or up to 4,096 turns, where weights differ. It costs more only where a
-// backend shares its placement or where fewer than one in 16 slots or points are left
-// healthy: then it indexes those, in time of the number of all slots or points. Once
-// Acquire has been called it copies 16 bytes more for each placement. To and from
-// Draining it costs a rebuild. The errors are ErrBackendNotFound and ErrInvalidState, and
-// out of Draining those of Add.
+// SetState sets the state of one backend. To and from Draining it costs a rebuild.
+// Between Healthy and Unhealthy it rebuilds nothing: it copies a few bytes for each
+// backend. It also indexes the healthy slots or points, in time for all of them, if
+// fewer than one in 16 is left. The errors are ErrBackendNotFound and
+// ErrInvalidState, and those of Add for a backend that leaves Draining.
 func (c *core[T, L]) SetState(name string, state State) error {
 	if err := state.validate(name); err != nil {
 		return err
@@ -256,7 +252,7 @@ func (c *core[T, L]) setState(i int, state State) error {
 	return nil
 }
 
-// SetWeight sets the weight of one backend. It costs a rebuild if the weight of the
+// SetWeight sets the weight of one backend, at the cost of a rebuild if that of the
 // placement changes. The errors are ErrBackendNotFound, ErrInvalidWeight for a weight
 // of 0, and ErrRingTooLarge of a Ring.
 func (c *core[T, L]) SetWeight(name string, weight uint32) error {
@@ -276,8 +272,7 @@ func (c *core[T, L]) SetWeight(name string, weight uint32) error {
 }
 
 // SetValue sets the value of one backend, so that its place outlives its connection.
-// It rebuilds nothing and copies one value for each placement. The error is
-// ErrBackendNotFound.
+// It rebuilds nothing and copies the values. The error is ErrBackendNotFound.
 func (c *core[T, L]) SetValue(name string, value T) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -306,12 +301,10 @@ func (c *core[T, L]) amend(i int, b Backend[T]) {
 	}
 }
 
-// Backends returns a copy of all backends, sorted by name. A weight of 0 is shown as
-// 1.
+// Backends returns a copy of all backends, sorted by name. Weights are at least 1.
 func (c *core[T, L]) Backends() []Backend[T] { return c.now().roster.list() }
 
-// Backend returns the backend with that name, as Backends shows it, and whether there
-// is one.
+// Backend returns the backend with that name, and whether there is one.
 func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
 	r := c.now().roster
 	if i, found := r.locate(name); found {

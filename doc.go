@@ -31,8 +31,7 @@
 //
 //	             Maglev                          Ring
 //
-//	lookup       one xxHash64 and one read       one SHA-256 and a search of
-//	                                             expected constant time
+//	lookup       one xxHash64 and one read       one SHA-256 and a short search
 //	memory       65,537 slots of 1 byte for up   160 points for each unit of
 //	             to 256 placements, 2 bytes for  weight, of at most 16 bytes
 //	             up to 65,536, else 4
@@ -44,11 +43,9 @@
 //	             up to 1 % of the others
 //
 // [WithTableSize] and [WithReplicas] change the numbers of slots and points. Each
-// backend costs about 100 bytes more.
-//
-// [WithSlack] lets a backend of a Maglev have a little more than its fair share. Then
-// fewer keys move. For 100 equal backends, a removal moves this many times the fewest
-// possible keys:
+// backend costs about 100 bytes more. [WithSlack] lets a backend of a Maglev have a
+// little more than its fair share, so that fewer keys move. For 100 equal backends, a
+// removal moves this many times the fewest possible keys:
 //
 //	slack             none    0       1 %     5 %     no limit    Ring
 //	keys moved        1.56    1.28    1.14    1.01    1.00        1.00
@@ -62,11 +59,10 @@
 // backends, 8 moved more than 1.2 % of the others, and the worst moved 8 %. For some
 // known sets it is half of the others.
 //
-// Take a Maglev with slack if keys that move are costly, as in a cache: a slack of 0.01
-// keeps the load even, and a slack without a limit moves only the keys that must.
-//
-// Take a Ring for a sharded store that must know which ranges of keys a backend has,
-// gets and gives. A ring grows with its backends; a table does not.
+// Take a Maglev with slack if keys that move are costly, as in a cache: 0.01 keeps the
+// load even, and no limit moves only the keys that must. Take a Ring for a sharded store
+// that must know which ranges of keys a backend has, gets and gives. A ring grows with
+// its backends; a table does not.
 //
 // # The same mapping everywhere
 //
@@ -79,13 +75,10 @@
 //
 // All methods of both types are safe for concurrent use. Calls that only read see one
 // whole state, from before or after a change. They take no lock and never wait for a
-// rebuild. There are two exceptions: Stats, and the first Acquire or AcquireNext, take a
-// lock that is held only while a state is published. Calls that change the backends do the rebuild
-// themselves and take turns.
-//
-// Lookups allocate nothing, with these exceptions: the slice of GetN and Owners, a
-// sequence of Candidates that is stored, and a set for more than 32 placements in one
-// lookup.
+// rebuild. Only Stats and the first Acquire or AcquireNext take a lock, which is held
+// while a state is published. Calls that change the backends do the rebuild themselves
+// and take turns. Lookups allocate nothing but the slice of GetN and Owners, a sequence
+// of Candidates that is stored, and a set for more than 32 placements in one lookup.
 //
 // # Other layouts
 //
@@ -100,7 +93,7 @@
 //   - Get does not see load: all requests of a key go to one backend. Acquire and
 //     AcquireNext see load.
 //   - It keeps no secret. Whoever knows the backends can find keys for one of them. If
-//     clients choose keys and are not trusted, give [WithHash] a keyed hash.
+//     you do not trust those who choose keys, give [WithHash] a keyed hash.
 //   - For numbered shards that are never unhealthy and change only at the end, jump
 //     consistent hashing (Lamping and Veach, 2014) needs no memory.
 //

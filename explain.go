@@ -10,11 +10,9 @@ import (
 // An Explanation says why a key goes to its backend. It prints as lines for a reader
 // and marshals to JSON.
 type Explanation struct {
-	Key  string `json:"key"`
-	Hash string `json:"hash"` // in hexadecimal: 64 bits, or 256 on a ring of SHA-256
-
-	// Layout is the Name of a RingLayout or TableLayout, if there is one.
-	Layout string `json:"layout,omitempty"`
+	Key    string `json:"key"`
+	Hash   string `json:"hash"`             // in hexadecimal: 64 bits, or 256 on a ring of SHA-256
+	Layout string `json:"layout,omitempty"` // its Name, if there is one
 
 	// Home is the slot of the key, or the number of its point; -1 if there is none.
 	Home int `json:"home"`
@@ -42,8 +40,7 @@ type Probe struct {
 // listed is how many probes an Explanation lists.
 const listed = 100
 
-// Explain returns how Get comes to its result for a key. It takes time for each slot
-// or point met.
+// Explain says how Get comes to its result, in time for each slot or point met.
 func (c *core[T, L]) Explain(key string) Explanation {
 	s := c.now()
 	e := Explanation{

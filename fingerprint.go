@@ -8,20 +8,19 @@ import (
 	"github.com/chash-go/chash/internal/hashing"
 )
 
-// Fingerprint returns a number that two structures share, in any processes, exactly
-// if they map every key to the same backend name while all backends that are not
-// Draining are healthy, and if their layouts have the same name. It is 0 without a
-// placement. Of hash functions it compares where the backends are and the hash of one
-// key. Equal numbers can mislead only if 64-bit hashes collide. It is the same in
-// every release, and takes time for each slot or point: about 0.1 ms for 65,537
-// slots.
+// Fingerprint returns a number to compare across processes and releases. Two
+// structures share it exactly if they map every key to the same name while all
+// backends that are not Draining are healthy. It also differs with the name of a
+// layout. It is 0 without a placement. Of hash functions it compares where the
+// backends are and the hash of one key. Equal numbers mislead only if 64-bit hashes
+// collide. It takes time for each slot or point: about 0.1 ms for 65,537 slots.
 func (c *core[T, L]) Fingerprint() uint64 {
 	s := c.now()
 	return s.fingerprint(func(p int) (int, bool) { return s.roster.owner(p), true })
 }
 
-// LiveFingerprint is Fingerprint with health: equal if both map every key to the same
-// name at this moment. It is 0 without a healthy backend.
+// LiveFingerprint is Fingerprint with health: two structures share it if they map
+// every key to the same name now. It is 0 without a healthy backend.
 func (c *core[T, L]) LiveFingerprint() uint64 {
 	s := c.now()
 	return s.fingerprint(s.roster.lead)

@@ -55,8 +55,7 @@ type Lease[T any] struct {
 }
 
 // Release gives the lease back. Only the first call counts. It works whatever has
-// happened to the backend, allocates nothing and takes no lock. A lease that is never
-// released counts forever.
+// happened to the backend, and allocates nothing.
 func (l *Lease[T]) Release() {
 	if l.tally == nil || l.released.Swap(true) {
 		return
@@ -64,8 +63,8 @@ func (l *Lease[T]) Release() {
 	l.tally.Give(int64(l.cost))
 }
 
-// A LeaseOption sets something of one lease. It allocates nothing in a direct call.
-// In a call through an interface, Go allocates the list of options.
+// A LeaseOption sets something of one lease. It allocates nothing, other than in
+// calls through an interface.
 type LeaseOption struct {
 	cost  int64
 	given bool
@@ -102,10 +101,9 @@ func errTooMuch(cost int64) error {
 // Acquire returns a lease on the first healthy placement, in the key's order of
 // preference, whose load is below its bound: see Lease. A key goes to its own backend
 // while that has room. The overflow of a backend goes to the same next backends each
-// time. If one backend is healthy, there is always room. The errors are those of Get,
-// and ErrInvalidOption for a wrong cost. Acquire costs a Get, the counters, and a
-// look at each full backend met: at most c/(c-1) backends on average, 5 by default.
-// It allocates nothing.
+// time. If a backend is healthy, there is room. The errors are those of Get, and
+// ErrInvalidOption for a wrong cost. It costs a Get, the counters, and a look at each
+// full backend met: at most c/(c-1) on average, 5 by default. It allocates nothing.
 func (c *core[T, L]) Acquire(key string, opts ...LeaseOption) (Lease[T], error) {
 	s, cost, err := c.leasable(opts)
 	if err != nil {
@@ -245,8 +243,8 @@ func (q *search) candidate(v *probe.View, r *turns.Rotation) (placement uint32, 
 	return r.Order[q.last], true
 }
 
-// SetLoadFactor changes the load factor: see WithLoadFactor. Leases in flight stay,
-// even if they are more than the new bound. It rebuilds nothing.
+// SetLoadFactor changes the load factor: see WithLoadFactor. It rebuilds nothing.
+// Leases in flight stay, even above the new bound.
 func (c *core[T, L]) SetLoadFactor(factor float64) error {
 	if err := validateLoadFactor(factor); err != nil {
 		return err

@@ -36,8 +36,8 @@ func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
 	return s.appendN(make([]T, 0, min(n, s.Live)), key, n), nil
 }
 
-// AppendN is GetN that appends to dst. It allocates only where dst has no room, or to
-// tell more than 32 placements apart. On an error it returns dst as it was.
+// AppendN is GetN that appends to dst; on an error it returns dst as it was. It
+// allocates only if dst has no room, or for more than 32 placements.
 func (c *core[T, L]) AppendN(dst []T, key string, n int) ([]T, error) {
 	s := c.now()
 	switch {
@@ -63,10 +63,9 @@ func (s *snapshot[T, L]) appendN(dst []T, key string, n int) []T {
 }
 
 // Candidates returns the values of all healthy placements in the key's order of
-// preference, for retries: none without a healthy backend. It finds each value when
-// the loop asks for it, at a read for each slot or point met. The sequence can be
-// used again; each use sees one state. A range over it allocates nothing for the
-// first 32.
+// preference, for retries: none without a healthy backend. A loop stops the search
+// when it ends, and pays a read for each slot or point met. The sequence can be used
+// again; each use sees one state. A range allocates nothing for the first 32.
 func (c *core[T, L]) Candidates(key string) iter.Seq[T] {
 	return func(yield func(T) bool) { c.candidates(key, yield) }
 }
@@ -120,9 +119,9 @@ func (s *snapshot[T, L]) ownerOf(placement uint32) *Backend[T] {
 // Owners returns the backends that own the first n placements in the key's order of
 // preference, whatever their health, or all if there are fewer: the holders of a key
 // with n copies. The first is that of Owner. If no backends share a HashKey, the
-// healthy ones are those of GetN. An n of 0 or below is nothing and no error.
-// Otherwise the errors are those of Owner. It costs a read for each slot or point
-// met, and one allocation, two for more than 32 placements.
+// healthy ones are those of GetN. An n of 0 or below is nothing and no error, else
+// the errors are those of Owner. It costs a read for each slot or point met, and one
+// allocation, two for over 32 placements.
 func (c *core[T, L]) Owners(key string, n int) ([]Backend[T], error) {
 	s := c.now()
 	switch {
@@ -144,8 +143,8 @@ func (c *core[T, L]) Owners(key string, n int) ([]Backend[T], error) {
 // Next returns the values of the healthy placements in turn, for requests without a
 // key. The turns follow the weights, to within a few calls in any number of
 // successive calls. With equal weights they follow the order of the hash keys. The
-// errors are those of Get. Next costs the same for any number of backends, allocates
-// nothing and takes no lock, but every call writes one shared counter.
+// errors are those of Get. Next costs the same for any number of backends and
+// allocates nothing. It takes no lock, but every call writes a shared counter.
 func (c *core[T, L]) Next() (T, error) {
 	s := c.now()
 	if s.Live == 0 {

@@ -8,12 +8,11 @@ import (
 	"github.com/chash-go/chash/internal/load"
 )
 
-// A MaglevOption sets something of a [Maglev]. A nil option sets nothing. Of options
-// that set the same thing, the last one counts.
+// A MaglevOption sets something of a [Maglev]. A nil option sets nothing. Of two
+// options for the same thing, the later one counts.
 type MaglevOption interface{ setMaglev(*config) }
 
-// A RingOption sets something of a [Ring]. A nil option sets nothing. Of options that
-// set the same thing, the last one counts.
+// A RingOption sets something of a [Ring], with the rules of a MaglevOption.
 type RingOption interface{ setRing(*config) }
 
 // An Option fits a [Maglev] and a [Ring].
@@ -38,8 +37,8 @@ func Options(opts ...Option) Option {
 
 // WithTableSize sets the number of slots of a Maglev, a prime from 2 to MaxTableSize;
 // the default is DefaultTableSize. With 100 slots for each backend, the shares of
-// equal backends differ by about 1 %: see TableSizeFor. The errors of the constructor
-// are ErrTableSizeNotPrime, and ErrInvalidOption for a size that is too large.
+// equal backends differ by about 1 %: see TableSizeFor. The errors are
+// ErrTableSizeNotPrime, and ErrInvalidOption for a size that is too large.
 func WithTableSize(m int) MaglevOption {
 	return maglevOption(func(c *config) { c.TableSize, c.sizeGiven = m, true })
 }
@@ -57,11 +56,10 @@ func WithSlack(e float64) MaglevOption {
 }
 
 // WithReplicas sets the number of points for each unit of weight, from 1 to
-// MaxRingPoints; the default is DefaultReplicas. Any other number is
-// ErrInvalidOption. The share of a backend with n points differs from the ideal by
-// about 1/sqrt(n) of it. A point costs up to 16 bytes, and about 100 ns when it is
-// added or removed. So a backend of weight 1,000 costs 2.5 MB and 16 ms: for such
-// weights, see WithUnitWeight.
+// MaxRingPoints, else ErrInvalidOption; the default is DefaultReplicas. The share of
+// a backend with n points differs from the ideal by about 1/sqrt(n) of it. A point
+// costs up to 16 bytes, and about 100 ns when it comes or goes. So a weight of 1,000
+// costs 2.5 MB and 16 ms: see WithUnitWeight.
 func WithReplicas(n int) RingOption {
 	return ringOption(func(c *config) { c.Replicas = n })
 }
@@ -78,10 +76,10 @@ func WithUnitWeight(w uint32) RingOption {
 }
 
 // WithMaxSize limits the number of slots or points, before any memory is allocated. A
-// table size above n is ErrInvalidOption. A change that would give a ring more than n
-// points returns ErrRingTooLarge. With 0, the default, the limits are MaxTableSize
-// and MaxRingPoints, and DefaultMaxSize in UnmarshalMaglev and UnmarshalRing. A
-// negative n is ErrInvalidOption.
+// larger table is ErrInvalidOption, a larger ring is ErrRingTooLarge, in changes too.
+// With 0, the default, the limits are MaxTableSize and MaxRingPoints, and
+// DefaultMaxSize in UnmarshalMaglev and UnmarshalRing. A negative n is
+// ErrInvalidOption.
 func WithMaxSize(n int) Option {
 	return option(func(c *config) { c.MaxSize = n })
 }
@@ -102,18 +100,16 @@ func WithSeed(seed uint64) Option {
 // WithHash replaces the hash of keys and backends: xxHash64 in a Maglev, SHA-256 on a
 // Ring. The function must return the same for the same string in every process,
 // spread over all 64 bits, and be safe for concurrent use. It must not keep its
-// argument or call the structure. It is also called with the strings, of any bytes,
-// that place the backends: see the package comment. A nil function is
-// ErrInvalidOption.
+// argument or call the structure. It gets other strings of any bytes too: see the
+// package comment. A nil function is ErrInvalidOption.
 func WithHash(hash func(key string) uint64) Option {
 	return option(func(c *config) { c.Hash, c.hashGiven = hash, true })
 }
 
 // WithLoadFactor sets how many leases a backend may have: c times its fair share of
-// the leases in flight, rounded up. Acquire has the formula. The default is
+// those in flight, rounded up. Lease has the formula. The default is
 // DefaultLoadFactor. A factor closer to 1 makes loads more even, and sends more keys
-// away from their backends. A factor of 1 and below, infinity and NaN are
-// ErrInvalidOption.
+// away from their backends. 1 and below, infinity and NaN are ErrInvalidOption.
 func WithLoadFactor(c float64) Option {
 	return option(func(o *config) { o.LoadFactor = c })
 }

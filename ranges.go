@@ -10,16 +10,14 @@ import (
 )
 
 // A Range is the positions from First to Last, both included. First is not above
-// Last: a range that would pass position 2^64-1 is two ranges. The whole ring has a
-// Last of math.MaxUint64.
+// Last: a range that would pass position 2^64-1 is two ranges.
 type Range struct {
 	First uint64 `json:"first,string"`
 	Last  uint64 `json:"last,string"`
 }
 
-// Contains reports whether a position, from Position or a hash for GetHash, is in the
-// range. Positions do not depend on the backends, so that a store may sort its keys
-// by them.
+// Contains reports whether the position of Position, or a hash for GetHash, is in the
+// range. A store may sort its keys by position.
 func (r Range) Contains(position uint64) bool {
 	return r.First <= position && position <= r.Last
 }
@@ -197,12 +195,11 @@ type Change struct {
 }
 
 // Added returns the names in After that are not in Before: the backends that must
-// fetch the range. It returns nil if there are none, for example if only the order
-// changes.
+// fetch the range; nil if there are none.
 func (c Change) Added() []string { return without(c.After, c.Before) }
 
 // Removed returns the names in Before that are not in After: the backends that may
-// delete the range once the others have it. It returns nil if there are none.
+// delete the range later; nil if there are none.
 func (c Change) Removed() []string { return without(c.Before, c.After) }
 
 // without returns the names that are not among others, or nil.

@@ -101,8 +101,8 @@ func (r *Ring[T]) GetHash(hash uint64) (T, error) {
 }
 
 // Owner returns the backend to which the key belongs, whatever its health. If
-// backends share the placement, it is the heaviest of them, among equals the first by
-// name. A store can refuse a write for which Get returns another value. The error is
+// backends share the placement, it is the heaviest, among equals the first by name. A
+// store can refuse a write for which Get returns another value. The error is
 // ErrNoBackends without a backend, and ErrNoHealthyBackends if all are Draining. It
 // costs a Get and a copy of the backend.
 func (r *Ring[T]) Owner(key string) (Backend[T], error) {

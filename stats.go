@@ -18,32 +18,27 @@ type Stats struct {
 	Placements int `json:"placements"` // distinct hash keys, draining backends not counted
 	Size       int `json:"size"`       // slots of a table, points of a ring; 0 without a placement
 
-	// Layout is the Name of a RingLayout or TableLayout, if there is one.
-	Layout string `json:"layout,omitempty"`
+	Layout string `json:"layout,omitempty"` // the Name of the layout, if there is one
 
-	// MinShareRatio and MaxShareRatio are the smallest and the largest share of a
-	// placement, divided by its fair share by weight: 1 is ideal, 0 is no placement.
+	// The least and the largest share of a placement divided by its fair share: 1 is
+	// ideal, 0 is no placement.
 	MinShareRatio float64 `json:"min_share_ratio"`
 	MaxShareRatio float64 `json:"max_share_ratio"`
 
-	// Rebuilds is how often slots or points were laid out, including those of a
-	// clone's origin. LastRebuild is the duration of the last one.
-	Rebuilds    uint64        `json:"rebuilds"`
-	LastRebuild time.Duration `json:"last_rebuild_ns"`
+	Rebuilds    uint64        `json:"rebuilds"`        // in a clone's origin too
+	LastRebuild time.Duration `json:"last_rebuild_ns"` // how long it took
 
-	// FallbackShare is the share of the key space whose placement has no healthy
-	// backend now, so that lookups go on to another one: from 0 to 1.
+	// FallbackShare is the share of the key space whose placement is not healthy now,
+	// so that lookups go on to another one: from 0 to 1.
 	FallbackShare float64 `json:"fallback_share"`
 
-	// SampledFallbacks counts the lookups of sampled keys that went on from an
-	// unhealthy placement. The hash of a key selects one key in 64. Only Get,
-	// GetBytes and GetHash count. With many keys, 64 times the number is an estimate
-	// for all.
+	// SampledFallbacks counts the calls of Get, GetBytes and GetHash for sampled keys
+	// that went on from an unhealthy placement. The hash of a key samples one key in
+	// 64. For many keys, 64 times the number is an estimate of all such calls.
 	SampledFallbacks uint64 `json:"sampled_fallbacks"`
 
-	// LoadFactor and LoadFloor are as set by their options or setters.
-	LoadFactor float64 `json:"load_factor"`
-	LoadFloor  float64 `json:"load_floor"`
+	LoadFactor float64 `json:"load_factor"` // see WithLoadFactor
+	LoadFloor  float64 `json:"load_floor"`  // see WithLoadFloor
 
 	// Loads has the load of each backend that has leases: their number, or the sum of
 	// their costs. It is never nil. Unhealthy and removed backends are included.
@@ -100,8 +95,8 @@ type Share struct {
 }
 
 // Shares returns the exact share of each backend, sorted by name, whatever its
-// health. A backend that another one of its placement outranks has 0, and so have
-// Draining ones. It takes time for each backend and, on a ring, each point.
+// health. It is 0 for Draining backends and for those that another one of the
+// placement outranks. It takes time for each backend and, on a ring, each point.
 func (c *core[T, L]) Shares() []Share {
 	s := c.now()
 	layout, r := s.layout, s.roster
@@ -162,14 +157,13 @@ func (c *core[T, L]) String() string {
 		l.kind(), s.Owners.N, l.unit(), healthy, len(s.roster.members))
 }
 
-// Format implements fmt.Formatter, for every verb, with String. So printing does not
-// race with changes.
+// Format implements fmt.Formatter with String, so that printing does not race.
 func (c *core[T, L]) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), c.String())
 }
 
 // MarshalJSON returns the type, the size, and the backends sorted by name without
-// their values. A structure can be made again from Marshal only.
+// their values. Only Marshal has all that makes the structure again.
 func (c *core[T, L]) MarshalJSON() ([]byte, error) {
 	s := c.now()
 	out := struct {
