@@ -72,31 +72,23 @@ const (
 // Placement returns the two hashes that place a hash key in a Maglev table.
 func (h *Hasher) Placement(hashKey string, buf []byte) (offset, skip uint64, _ []byte) {
 	buf = append(append(buf[:0], saltOffset), hashKey...)
-	offset = h.copied(buf)
+	offset = h.KeyBytes(buf)
 	buf[0] = saltSkip
-	return offset, h.copied(buf), buf
+	return offset, h.KeyBytes(buf), buf
 }
 
 // Lot returns the hash that decides how a hash key's cap is rounded in a table with
 // slack.
 func (h *Hasher) Lot(hashKey string, buf []byte) (lot uint64, _ []byte) {
 	buf = append(append(buf[:0], saltLot), hashKey...)
-	return h.copied(buf), buf
+	return h.KeyBytes(buf), buf
 }
 
 // Point returns the position of point i of a hash key on a ring of 64-bit
 // positions.
 func (h *Hasher) Point(hashKey string, i int, buf []byte) (uint64, []byte) {
 	buf = appendLabel(buf[:0], hashKey, i)
-	return h.copied(buf), buf
-}
-
-// copied hashes bytes that will be overwritten.
-func (h *Hasher) copied(b []byte) uint64 {
-	if h.Fn != nil {
-		return h.Fn(string(b))
-	}
-	return h.KeyBytes(b)
+	return h.KeyBytes(buf), buf
 }
 
 // appendLabel appends what is hashed for point i of a hash key: the hash key,
