@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -23,8 +24,8 @@ func TestCompare_Process(t *testing.T) {
 	m, err := mapping.Spec{TableSize: 1009}.Build([]mapping.Backend{{Name: "a"}, {Name: "b"}, {Name: "c"}})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
-	mux.HandleFunc("/gauge", func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "chash_fingerprint{structure=\"x\"} "+json.Number(strings.TrimSpace(jsonOf(m.Fingerprint()>>11))).String()+"\n")
+	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "chash_fingerprint_info{structure=\"x\",fingerprint=\"%016x\"} 1\n", m.Fingerprint())
 	})
 	mux.HandleFunc("/two", func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `[{"name":"x","fingerprint":"00000000000000ff"},{"name":"y","fingerprint":"0000000000000001"}]`)
@@ -41,8 +42,8 @@ func TestCompare_Process(t *testing.T) {
 		code        int
 		says        string
 	}{
-		{server.URL + "/gauge - -table-size 1009", "a\nb\nc\n", ExitOK, "Same"},
-		{server.URL + "/gauge - -table-size 1009", "a\nb\n", ExitDiffers, "not known from fingerprints alone"},
+		{server.URL + "/metrics - -table-size 1009", "a\nb\nc\n", ExitOK, "Same"},
+		{server.URL + "/metrics - -table-size 1009", "a\nb\n", ExitDiffers, "not known from fingerprints alone"},
 		{server.URL + "/two -", "a\n", ExitUsage, `structures "x", "y": say which by --name`},
 		{server.URL + "/two - -name y", "a\n", ExitDiffers, "They differ"},
 		{server.URL + "/two - -name y -live", "a\n", ExitUsage, "does not show the fingerprint"},

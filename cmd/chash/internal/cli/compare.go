@@ -36,7 +36,7 @@ func compareCommand(a *app) *cobra.Command {
 		Short: "Whether two states or processes map keys alike, and by how much not",
 		Long: `compare prints whether A and B map every key to the same backend. Each is a file
 of backends, or the URL of a process that shows its fingerprint: the metrics of
-contrib/chashprom (chash_info, chash_fingerprint), or JSON with a field
+contrib/chashprom (chash_fingerprint_info), or JSON with a field
 "fingerprint" of hexadecimal digits. JSON that has "backends" too is compared
 key by key, as files are.
 
@@ -146,7 +146,7 @@ func (r *compareRun) side(ctx context.Context, arg string) (side, error) {
 	if r.live {
 		value = fitting[0].Live
 	}
-	if value.Bits == 0 {
+	if !value.Known {
 		return side{}, fmt.Errorf("%w: %s does not show the fingerprint that is asked for", errUse, arg)
 	}
 	return side{Name: arg, Structure: fitting[0].Structure, Fingerprint: value.String(), value: value}, nil
@@ -252,9 +252,6 @@ func (c comparison) document() output.Document {
 	switch {
 	case c.Same:
 		d.Foot = []string{"Same: every key goes to the same backend."}
-		if c.A.value.Bits != c.B.value.Bits || c.A.value.Bits == 53 {
-			d.Foot = append(d.Foot, "The metrics have 53 bits of a fingerprint: two mappings that differ agree in those by a chance of one in 2^53.")
-		}
 	case c.Differ == nil:
 		d.Foot = []string{"They differ. By how much is not known from fingerprints alone."}
 	case c.Sampled > 0:

@@ -28,6 +28,7 @@ type planRun struct {
 	keep    bool
 	flows   int
 	measure bool
+	picture pictureFlags
 }
 
 func planCommand(a *app) *cobra.Command {
@@ -59,6 +60,7 @@ meet them, the exit code is 1. With --rollout, --max-moved is for each step.`,
 	}
 	r.source.add(c)
 	r.spec.add(c)
+	r.picture.add(c)
 	flags := c.Flags()
 	flags.StringVar(&r.to, "to", "", "`file` of the wanted backends")
 	flags.Var(&r.maxMove, "max-moved", "fail if more of the keys move: a `share` such as 0.05 or 5%")
@@ -117,7 +119,17 @@ func (r *planRun) run(path string) error {
 	doc.Recommended, doc.Why = plan.Recommend(doc.Rows, doc.Limits)
 	best := doc.Rows[doc.Recommended]
 	doc.Go, doc.Met = best.Go, doc.Limits.Meets(best)
-	if err := r.print(r.document(doc)); err != nil {
+	printed := r.document(doc)
+	if r.picture.wanted() {
+		page, err := doc.page(printed)
+		if err != nil {
+			return err
+		}
+		if err := r.picture.write(page); err != nil {
+			return err
+		}
+	}
+	if err := r.print(printed); err != nil {
 		return err
 	}
 	if !doc.Met {

@@ -14,6 +14,7 @@ import (
 	"github.com/chash-go/chash/cmd/chash/internal/mapping"
 	"github.com/chash-go/chash/cmd/chash/internal/output"
 	"github.com/chash-go/chash/cmd/chash/internal/plan"
+	"github.com/chash-go/chash/cmd/chash/internal/report"
 )
 
 // A studyRun is the study command with its flags.
@@ -24,6 +25,7 @@ type studyRun struct {
 	sets     int
 	with     string
 	measure  bool
+	picture  pictureFlags
 }
 
 func studyCommand(a *app) *cobra.Command {
@@ -44,6 +46,7 @@ makes such a file.`,
 		RunE: func(c *cobra.Command, _ []string) error { return r.run() },
 	}
 	r.spec.add(c)
+	r.picture.add(c)
 	flags := c.Flags()
 	flags.IntSliceVar(&r.backends, "backends", []int{10, 100, 1000}, "`numbers` of backends")
 	flags.IntVar(&r.sets, "sets", 10, "`number` of sets of names")
@@ -77,7 +80,42 @@ func (r *studyRun) run() error {
 		doc.Head = append(doc.Head, fmt.Sprintf("Times and memory: %s on %s/%s, %d processors.",
 			runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0)))
 	}
+	if r.picture.wanted() {
+		page, err := studyPage(rows, doc)
+		if err != nil {
+			return err
+		}
+		if err := r.picture.write(page); err != nil {
+			return err
+		}
+	}
 	return r.print(doc)
+}
+
+// studyPage returns the report of a study: the trade for the number of backends in the
+// middle, and disruption over all of them.
+func studyPage(rows []plan.StudyRow, doc output.Document) (report.Page, error) {
+	page := report.Page{Title: "Structures side by side", Lines: doc.Head, Tables: doc.Tables}
+	var counts []int
+	for _, row := range rows {
+		if !slices.Contains(counts, row.Backends) {
+			counts = append(counts, row.Backends)
+		}
+	}
+	middle := counts[len(counts)/2]
+	trade, err := report.Trade(slices.DeleteFunc(slices.Clone(rows), func(r plan.StudyRow) bool { return r.Backends != middle }), middle)
+	if err != nil {
+		return page, err
+	}
+	page.Pictures = append(page.Pictures, trade)
+	if len(counts) > 1 {
+		moved, err := report.Disruption(rows)
+		if err != nil {
+			return page, err
+		}
+		page.Pictures = append(page.Pictures, moved)
+	}
+	return page, nil
 }
 
 func (r *studyRun) rows() ([]plan.StudyRow, error) {

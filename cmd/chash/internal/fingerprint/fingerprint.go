@@ -34,32 +34,24 @@ type Fingerprint struct {
 	Live      Value  // of the mapping as it is now
 }
 
-// A Value is a fingerprint, or the upper bits of one: metrics are float64 numbers, which
-// hold 53 bits.
+// A Value is a fingerprint, where it is known.
 type Value struct {
-	Sum  uint64
-	Bits int // 0 if it is not shown, 53 or 64
+	Sum   uint64
+	Known bool
 }
 
-// Whole returns the value of a whole fingerprint.
-func Whole(sum uint64) Value { return Value{sum, 64} }
+// Whole returns the value of a fingerprint.
+func Whole(sum uint64) Value { return Value{sum, true} }
 
-// Same reports whether two values are equal in the bits that both have. It is false if
-// one of them has none.
-func (v Value) Same(other Value) bool {
-	bits := min(v.Bits, other.Bits)
-	return bits > 0 && v.Sum>>(64-bits) == other.Sum>>(64-bits)
-}
+// Same reports whether two values are known and equal.
+func (v Value) Same(other Value) bool { return v.Known && other == v }
 
-// String returns the value in hexadecimal, without the digits that it does not have.
+// String returns the value in hexadecimal.
 func (v Value) String() string {
-	switch v.Bits {
-	case 0:
+	if !v.Known {
 		return "none"
-	case 64:
-		return fmt.Sprintf("%016x", v.Sum)
 	}
-	return fmt.Sprintf("%013x...", v.Sum>>12)
+	return fmt.Sprintf("%016x", v.Sum)
 }
 
 // IsURL reports whether an argument is a URL to fetch.
@@ -120,7 +112,7 @@ func (c collector) of(structure string) *Fingerprint {
 func (c collector) list() []Fingerprint {
 	var list []Fingerprint
 	for _, f := range c {
-		if f.Home.Bits+f.Live.Bits > 0 {
+		if f.Home.Known || f.Live.Known {
 			list = append(list, *f)
 		}
 	}
@@ -128,8 +120,8 @@ func (c collector) list() []Fingerprint {
 	return list
 }
 
-// parseMetrics reads chash_info, whose labels have whole fingerprints in hexadecimal, and
-// the gauges that have the upper bits.
+// parseMetrics reads chash_fingerprint_info and chash_live_fingerprint_info, whose label
+// "fingerprint" has the digits: a number of a metric would hold 53 bits of them.
 func parseMetrics(body []byte) ([]Fingerprint, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
@@ -137,34 +129,19 @@ func parseMetrics(body []byte) ([]Fingerprint, error) {
 		return nil, fmt.Errorf("expected Prometheus metrics or JSON: %w", err)
 	}
 	found := collector{}
-	for _, gauge := range []struct {
-		name string
-		of   func(*Fingerprint) *Value
-	}{
-		{"chash_fingerprint", func(f *Fingerprint) *Value { return &f.Home }},
-		{"chash_live_fingerprint", func(f *Fingerprint) *Value { return &f.Live }},
+	for name, of := range map[string]func(*Fingerprint) *Value{
+		"chash_fingerprint_info":      func(f *Fingerprint) *Value { return &f.Home },
+		"chash_live_fingerprint_info": func(f *Fingerprint) *Value { return &f.Live },
 	} {
-		for _, m := range families[gauge.name].GetMetric() {
-			value := m.GetGauge().GetValue()
-			if m.GetGauge() == nil {
-				value = m.GetUntyped().GetValue()
-			}
-			*gauge.of(found.of(label(m, "structure"))) = Value{uint64(value) << 11, 53}
-		}
-	}
-	for _, name := range []string{"chash_info", "chash_structure_info"} {
 		for _, m := range families[name].GetMetric() {
-			f := found.of(label(m, "structure"))
-			for key, to := range map[string]*Value{"fingerprint": &f.Home, "live_fingerprint": &f.Live} {
-				if sum, ok := parseHex(label(m, key)); ok {
-					*to = Whole(sum)
-				}
+			if sum, ok := parseHex(label(m, "fingerprint")); ok {
+				*of(found.of(label(m, "structure"))) = Whole(sum)
 			}
 		}
 	}
 	list := found.list()
 	if len(list) == 0 {
-		return nil, errors.New("expected the metric chash_info or chash_fingerprint, found neither")
+		return nil, errors.New("expected the metric chash_fingerprint_info, found none")
 	}
 	return list, nil
 }

@@ -17,8 +17,7 @@ const sum = 0x74325b1fbafb86ba
 func TestParse(t *testing.T) {
 	whole := []Fingerprint{{Structure: "s", Home: Whole(sum), Live: Whole(1)}}
 	for name, body := range map[string]string{
-		"info":   "# TYPE chash_info gauge\nchash_info{structure=\"s\",fingerprint=\"74325b1fbafb86ba\",live_fingerprint=\"0000000000000001\"} 1\n",
-		"both":   "chash_info{structure=\"s\",fingerprint=\"74325b1fbafb86ba\",live_fingerprint=\"1\"} 1\n# TYPE chash_fingerprint gauge\nchash_fingerprint{structure=\"s\"} 5\n",
+		"info":   "# TYPE chash_fingerprint_info gauge\nchash_fingerprint_info{structure=\"s\",fingerprint=\"74325b1fbafb86ba\"} 1\nchash_live_fingerprint_info{structure=\"s\",fingerprint=\"0000000000000001\"} 1\n",
 		"json":   `{"name":"s","fingerprint":"74325b1fbafb86ba","live_fingerprint":"0x1"}`,
 		"nested": `{"uptime":3,"structures":[{"name":"s","fingerprint":"74325b1fbafb86ba","live_fingerprint":"0000000000000001"}]}`,
 		"named":  `{"s":{"fingerprint":"74325b1fbafb86ba","live_fingerprint":"0000000000000001"}}`,
@@ -27,9 +26,9 @@ func TestParse(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, whole, found, name)
 	}
-	found, err := Parse([]byte("# TYPE chash_fingerprint gauge\nchash_fingerprint{structure=\"b\"} 4.0e3\nchash_fingerprint{structure=\"a\"} 4094\n"), false)
+	found, err := Parse([]byte("chash_fingerprint_info{structure=\"b\",fingerprint=\"2\"} 1\nchash_fingerprint_info{structure=\"a\",fingerprint=\"1\"} 1\n"), false)
 	require.NoError(t, err)
-	require.Equal(t, []Fingerprint{{Structure: "a", Home: Value{4094 << 11, 53}}, {Structure: "b", Home: Value{4000 << 11, 53}}}, found)
+	require.Equal(t, []Fingerprint{{Structure: "a", Home: Whole(1)}, {Structure: "b", Home: Whole(2)}}, found)
 	for _, body := range []string{"", "{}", "[1,", "go_goroutines 3\n", "<html>", `{"fingerprint":"none"}`, `{"fingerprint":"74325b1fbafb86ba0"}`} {
 		_, err := Parse([]byte(body), false)
 		require.Error(t, err, body)
@@ -37,14 +36,11 @@ func TestParse(t *testing.T) {
 }
 
 func TestValue(t *testing.T) {
-	upper := Value{sum >> 11 << 11, 53}
-	require.True(t, upper.Same(Whole(sum)))
-	require.True(t, Whole(sum).Same(upper))
+	require.True(t, Whole(sum).Same(Whole(sum)))
 	require.False(t, Whole(sum).Same(Whole(sum+1)))
-	require.True(t, upper.Same(Whole(sum+1)), "the last bits are not known")
 	require.False(t, Value{}.Same(Value{}), "nothing is known")
 	require.Equal(t, "74325b1fbafb86ba", Whole(sum).String())
-	require.Equal(t, "74325b1fbafb8...", upper.String())
+	require.Equal(t, "none", Value{}.String())
 }
 
 // TestFetch asks a real server on loopback.
@@ -52,7 +48,7 @@ func TestFetch(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-		io.WriteString(w, "chash_info{structure=\"s\",fingerprint=\"74325b1fbafb86ba\"} 1\n")
+		io.WriteString(w, "chash_fingerprint_info{structure=\"s\",fingerprint=\"74325b1fbafb86ba\"} 1\n")
 	})
 	mux.HandleFunc("/endless", func(w http.ResponseWriter, _ *http.Request) {
 		for range MaxBytes/1024 + 2 {
