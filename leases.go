@@ -149,6 +149,7 @@ func (c *core[T, L]) AcquireNext(opts ...LeaseOption) (Lease[T], error) {
 func (c *core[T, L]) acquire(s *snapshot[T, L], q *search, cost int64) (Lease[T], error) {
 	all := s.quotas.Total // the same in every snapshot from now on
 	total := all.Add(cost)
+	full := 0 // looks at placements without room
 	for total <= load.MaxInFlight {
 		p, more := q.candidate(&s.View, &s.rotation)
 		if more {
@@ -157,6 +158,11 @@ func (c *core[T, L]) acquire(s *snapshot[T, L], q *search, cost int64) (Lease[T]
 				return s.lease(p, cost), nil
 			case load.Outdated:
 				more = false
+			case load.NoRoom:
+				// Where all owners are full, the search need not pass every position.
+				if full++; s.Spare > 0 && full%s.Live == 0 && !s.roomAmongOwners(total) {
+					q.walk.PassOwners()
+				}
 			}
 		}
 		if !more { // of this search, or of this snapshot
@@ -171,6 +177,16 @@ func (c *core[T, L]) acquire(s *snapshot[T, L], q *search, cost int64) (Lease[T]
 	}
 	all.Add(-cost)
 	return Lease[T]{}, errTooMuch(cost)
+}
+
+// roomAmongOwners reports whether a healthy placement that is an owner has room.
+func (s *snapshot[T, L]) roomAmongOwners(total int64) bool {
+	for p, count := range s.Owners.Counts {
+		if count > 0 && s.Healthy.Has(uint32(p)) && s.quotas.HasRoom(uint32(p), total) {
+			return true
+		}
+	}
+	return false
 }
 
 // leasable returns the current snapshot, with counters, and the cost of a lease; or why

@@ -45,6 +45,13 @@ func (q *Quotas) Take(p uint32, cost, total int64) Outcome {
 	return q.takeBelow(p, cost, total, q.weights)
 }
 
+// HasRoom reports whether the load of placement p is below its bound. The total has the
+// lease already.
+func (q *Quotas) HasRoom(p uint32, total int64) bool {
+	at := &q.at[p]
+	return q.bound.LeavesRoom(at.tally.Load(), total, at.weight, q.weights)
+}
+
 // takeBelow is Take with the total and the sum of weights of some placements only.
 func (q *Quotas) takeBelow(p uint32, cost, total int64, weights uint64) Outcome {
 	at := &q.at[p]

@@ -49,6 +49,9 @@ func (w *Walk) Next(v *View) (placement uint32, found bool) {
 	return w.nextIdle(v)
 }
 
+// PassOwners has the walk go on with the placements that are no owner.
+func (w *Walk) PassOwners() { w.Hops, w.last, w.left = 0, true, 0 }
+
 // nextIdle is Next for the placements that are no owner.
 func (w *Walk) nextIdle(v *View) (placement uint32, found bool) {
 	placement, passed := v.IdleFrom(w.Then, int(w.idle))
