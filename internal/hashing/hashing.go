@@ -1,5 +1,5 @@
-// Package hashing has every layout of bytes that is hashed. They decide which backend a
-// key belongs to, so none of them may ever change: the vectors in testdata guard them.
+// Package hashing lays out all bytes that are hashed. They decide which backend a key
+// belongs to, so they must never change. The vectors in testdata guard them.
 package hashing
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Hasher is the 64-bit hash of a structure: the caller's function, or xxHash64
-// with the seed mixed in.
+// Hasher is the 64-bit hash of a structure: the caller's function, or xxHash64 with
+// the seed mixed in.
 type Hasher struct {
 	Fn    func(key string) uint64
 	Seed  uint64
@@ -42,8 +42,8 @@ func (h *Hasher) KeyBytes(key []byte) uint64 {
 	return h.seeded(xxhash.Sum64(key))
 }
 
-// seeded leaves the plain sum the one pass over a key: xxHash64 with a seed of
-// its own, as a streaming digest, costs four times as much for short keys.
+// seeded mixes the seed into a plain sum. xxHash64 with a seed of its own is a
+// streaming digest, which takes four times as long for short keys.
 func (h *Hasher) seeded(sum uint64) uint64 {
 	if h.Seed == 0 {
 		return sum
@@ -77,8 +77,8 @@ func (h *Hasher) Placement(hashKey string, buf []byte) (offset, skip uint64, _ [
 	return offset, h.KeyBytes(buf), buf
 }
 
-// Lot returns the hash that decides how a hash key's cap is rounded in a table with
-// slack.
+// Lot returns the hash that decides how the cap of a hash key is rounded in a table
+// with slack.
 func (h *Hasher) Lot(hashKey string, buf []byte) (lot uint64, _ []byte) {
 	buf = append(append(buf[:0], saltLot), hashKey...)
 	return h.KeyBytes(buf), buf
@@ -91,24 +91,23 @@ func (h *Hasher) Point(hashKey string, i int, buf []byte) (uint64, []byte) {
 	return h.KeyBytes(buf), buf
 }
 
-// appendLabel appends what is hashed for point i of a hash key: the hash key,
-// "#" and i in decimal. No two points have the same label, since what follows
-// the last "#" is always i.
+// appendLabel appends the bytes of point i of a hash key: the hash key, "#" and i in
+// decimal. No two points have the same bytes, since i follows the last "#".
 func appendLabel(buf []byte, hashKey string, i int) []byte {
 	return strconv.AppendInt(append(append(buf, hashKey...), '#'), int64(i), 10)
 }
 
-// Digester is the SHA-256 of a ring, over the seed as 8 big-endian bytes, unless
-// it is 0, and the string.
+// Digester is the SHA-256 of a ring. A seed other than 0 is hashed before the string,
+// as 8 big-endian bytes.
 type Digester struct {
 	Seed uint64
-	// Mask is all ones but in tests, where it clears bits of positions so that
-	// digests which are alike in the rest can be had.
+	// Mask is all ones outside of tests. Tests clear bits of positions to get equal
+	// positions.
 	Mask uint64
 }
 
-// A Digest is a SHA-256 sum. Its first 64 bits are the position on a ring, the
-// rest decides between equal positions.
+// A Digest is a SHA-256 sum. Its first 64 bits are the position on a ring. The others
+// decide between equal positions.
 type Digest [sha256.Size]byte
 
 func (d *Digester) Position(sum Digest) uint64 {
@@ -117,8 +116,8 @@ func (d *Digester) Position(sum Digest) uint64 {
 
 func (d *Digest) CompareRest(e *Digest) int { return bytes.Compare(d[8:], e[8:]) }
 
-// KeyPosition is the position of key(key). Lookups call it, since each copy of a
-// sum just written stalls the processor for some nanoseconds.
+// KeyPosition is Position of Key in one step: each copy of a new sum would stall the
+// processor for some nanoseconds.
 func (d *Digester) KeyPosition(key string) uint64 {
 	if d.Seed != 0 {
 		return d.Position(d.Key(key))
@@ -149,7 +148,7 @@ func (d *Digester) Point(hashKey string, i int, buf []byte) (Digest, []byte) {
 	return sha256.Sum256(buf), buf
 }
 
-// begin returns what stands before each string that is hashed.
+// begin returns the bytes that are hashed before each string.
 func (d *Digester) begin(buf []byte) []byte {
 	if d.Seed == 0 {
 		return buf[:0]
@@ -157,12 +156,12 @@ func (d *Digester) begin(buf []byte) []byte {
 	return binary.BigEndian.AppendUint64(buf[:0], d.Seed)
 }
 
-// LongHashKey is the length from which on the points of a hash key share the work of
-// hashing it. Below that, whole sums are faster.
+// LongHashKey is the length from which the points of a hash key share the hashing of
+// the hash key. For shorter ones, whole sums are faster.
 const LongHashKey = 256
 
-// A LongKey returns the digests of the points of one long hash key, each in a time
-// that does not depend on its length.
+// A LongKey returns the digests of the points of one long hash key. The time for each
+// does not depend on the length.
 type LongKey struct {
 	sum   hash.Hash
 	state []byte // of sum after the hash key
@@ -177,7 +176,7 @@ func (d *Digester) LongKey(hashKey string) *LongKey {
 	return p
 }
 
-// Point returns what Point of the Digester does.
+// Point returns the same digest as Point of the Digester.
 func (p *LongKey) Point(i int) Digest {
 	_ = p.sum.(encoding.BinaryUnmarshaler).UnmarshalBinary(p.state) // which is its own
 	p.buf = appendLabel(p.buf[:0], "", i)
@@ -201,6 +200,6 @@ func StringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b
 
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// Scatter is 2^64 divided by the golden ratio, made odd: multiplied by it, hashes
-// with one home slot begin the last part of the walk far from each other.
+// Scatter is 2^64 divided by the golden ratio, made odd. Hashes with the same home
+// slot, multiplied by it, begin the last part of the walk far from each other.
 const Scatter = 0x9E3779B97F4A7C15

@@ -1,5 +1,4 @@
-// Package load counts the leases of backends and decides which of them has room for
-// another one.
+// Package load counts the leases of backends and decides which backend has room.
 package load
 
 import (
@@ -11,30 +10,31 @@ import (
 // CacheLine is the size of a processor's cache line.
 const CacheLine = 64
 
-// A Tally counts the leases of one backend, by their cost. It is open while the
-// backend leads a healthy placement, so that it can get leases: then its load is in
-// the total. Else it is closed, and no lease can be taken from it, by no one: whoever
-// comes with an outdated snapshot meets the mark.
+// A Tally is the load of one backend: the costs of its leases together. It is open
+// while the backend leads a healthy placement. Then the backend can get leases, and
+// its load is part of the total. Otherwise the tally is closed, and nobody can take a
+// lease from it, not even with an outdated snapshot.
 //
-// The mark is the sign of n, so that each change of a load says at once whether the
-// load was in the total, and each load enters and leaves the total once.
+// The sign of n says whether the tally is closed. So each change of the load learns
+// in the same step whether the load was part of the total, and each load enters and
+// leaves the total once.
 //
-// It has cache lines of its own, so that leases of different backends do not slow each
-// other down: two of them, since processors fetch lines in pairs, and some have lines
-// of that size.
+// A tally has two cache lines of its own, so that leases of different backends do not
+// slow each other down. Two, since processors fetch lines in pairs, and some have
+// lines of that size.
 type Tally struct {
-	n     atomic.Int64 // the load; closed, if it is closed, and the load
+	n     atomic.Int64 // the load, plus closed if the tally is closed
 	total *Counter
 	name  string // of the backend
-	round uint64 // of publish, in which it was last open; the lock guards it
+	round uint64 // the last call of Quotas that opened it; the lock guards it
 	_     [2*CacheLine - 40]byte
 }
 
-// closed is the sign. To add it opens what is closed and closes what is open.
+// closed is the sign bit. Adding it closes an open tally and opens a closed one.
 const closed = math.MinInt64
 
-// A Counter is the total: what the loads of open tallies are together, and the costs of
-// the leases that are being taken. It has cache lines of its own too.
+// A Counter is the total: the loads of all open tallies, and the costs of the leases
+// that are being taken. It has two cache lines of its own, like a Tally.
 type Counter struct {
 	n atomic.Int64
 	_ [2*CacheLine - 8]byte
@@ -43,19 +43,19 @@ type Counter struct {
 func (c *Counter) Add(cost int64) (total int64) { return c.n.Add(cost) }
 func (c *Counter) Load() int64                  { return c.n.Load() }
 
-// What holds at every moment: the total is at least the loads of all open tallies
-// together and the costs of the leases that are being taken; it is no more than that
-// where no call is between two of its steps. For each step keeps it:
+// The invariant: the total is at least the loads of all open tallies plus the costs of
+// the leases that are being taken. It is equal while no call is between two of its steps.
+// Each step keeps the invariant:
 //
-//   - To take a lease adds its cost to the total first, then to an open tally.
-//   - To give it back takes it from the tally first, and from the total then if the
-//     tally was open at that moment.
-//   - To close a tally takes its load, as it was at that moment, from the total then.
-//   - To open one adds its load to the total first. That may be too much when the
-//     tally opens, as leases were given back in between, but not too little, as none
-//     can be taken from a closed one. What was too much then goes.
+//   - Taking a lease adds its cost to the total first, then to an open tally.
+//   - Releasing a lease subtracts its cost from the tally first. If the tally was open at
+//     that moment, it then subtracts the cost from the total.
+//   - Closing a tally subtracts the load that the tally had at that moment from the total.
+//   - Opening a tally adds its load to the total first. Releases in between can make this
+//     too much, but never too little, since nobody can take a lease from a closed tally.
+//     Open then subtracts what is too much.
 
-// Load returns the load, whether or not it is in the total.
+// Load returns the load, of a closed tally too.
 func (t *Tally) Load() int64 { return t.n.Load() &^ closed }
 
 // Give gives back a lease.
@@ -65,7 +65,7 @@ func (t *Tally) Give(cost int64) {
 	}
 }
 
-// open opens the tally unless it is open, under the lock.
+// open opens the tally if it is closed. The caller holds the lock.
 func (t *Tally) open() {
 	n := t.n.Load()
 	if n >= 0 {
@@ -76,16 +76,16 @@ func (t *Tally) open() {
 	t.total.n.Add(t.n.Add(closed) - load)
 }
 
-// close closes the tally unless it is closed, under the lock.
+// close closes the tally if it is open. The caller holds the lock.
 func (t *Tally) close() {
 	if t.n.Load() >= 0 {
 		t.total.n.Add(-(t.n.Add(closed) &^ closed))
 	}
 }
 
-// A Ledger has the tallies by name: those that are open, and closed ones until their
-// last lease is given back and the membership changes. It is not safe for concurrent use,
-// other than by those who change the loads.
+// A Ledger has the tallies by name of backend. A closed tally stays until its last
+// lease is released and the membership changes. Only the loads are safe for
+// concurrent use.
 type Ledger struct {
 	total  *Counter
 	byName map[string]*Tally
@@ -97,10 +97,10 @@ func NewLedger() *Ledger {
 	return &Ledger{total: new(Counter), byName: map[string]*Tally{}}
 }
 
-// Len returns for how many backends there is a tally.
+// Len returns the number of tallies.
 func (l *Ledger) Len() int { return len(l.byName) }
 
-// Loads returns the loads by name of backend, where there are any, and their sum.
+// Loads returns the loads above 0 by name of backend, and their sum.
 func (l *Ledger) Loads() (loads map[string]int64, sum int64) {
 	loads = map[string]int64{}
 	for name, t := range l.byName {
@@ -112,12 +112,12 @@ func (l *Ledger) Loads() (loads map[string]int64, sum int64) {
 	return loads, sum
 }
 
-// A Holder returns the name and the weight of the backend to which the leases of a
-// placement go, or no name if they go to none.
+// A Holder returns the name and the weight of the backend that gets the leases of a
+// placement. The name is empty if there is none.
 type Holder func(placement int) (name string, weight uint32)
 
-// Quotas returns the quotas of placements, of which there are n, and opens the tallies
-// that they lead to. Once they are published, CloseOthers closes the others.
+// Quotas returns the quotas of n placements and opens their tallies. Call CloseOthers
+// once the quotas are published.
 func (l *Ledger) Quotas(b Bound, n int, of Holder) *Quotas {
 	l.round++
 	q := &Quotas{at: make([]quota, n), bound: b, Total: l.total}
@@ -127,7 +127,7 @@ func (l *Ledger) Quotas(b Bound, n int, of Holder) *Quotas {
 	return q
 }
 
-// CloseOthers closes the tallies to which the last quotas do not lead.
+// CloseOthers closes the tallies that are not in the last quotas.
 func (l *Ledger) CloseOthers() {
 	for _, t := range l.byName {
 		if t.round != l.round {
@@ -136,8 +136,8 @@ func (l *Ledger) CloseOthers() {
 	}
 }
 
-// Amend returns quotas that differ from q in those of placement p. Once they are
-// published, what is outgoing is to be closed, which may be nil.
+// Amend returns quotas that differ from q only at placement p. Once they are
+// published, the caller closes the outgoing tally, which may be nil.
 func (l *Ledger) Amend(q *Quotas, p int, of Holder) (next *Quotas, outgoing *Tally) {
 	outgoing = q.at[p].tally
 	amended := *q
@@ -149,7 +149,8 @@ func (l *Ledger) Amend(q *Quotas, p int, of Holder) (next *Quotas, outgoing *Tal
 	return &amended, outgoing
 }
 
-// quota returns the quota of a backend, whose tally it opens, or none without a name.
+// quota opens the tally of a backend and returns the quota. Without a name it returns
+// none.
 func (l *Ledger) quota(name string, weight uint32) quota {
 	if name == "" {
 		return quota{}
@@ -164,8 +165,8 @@ func (l *Ledger) quota(name string, weight uint32) quota {
 	return quota{t, weight}
 }
 
-// Close closes a tally, and forgets one that nothing is left of: no lease can come to
-// it any more. Nil is no tally.
+// Close closes a tally. It forgets the tally if no lease is left, since no new lease
+// can come. A nil tally is allowed.
 func (l *Ledger) Close(t *Tally) {
 	if t == nil {
 		return

@@ -1,14 +1,15 @@
 package load
 
-// Quotas is what it takes to take leases. It is immutable, but for the tallies.
+// Quotas has what a call needs to take a lease. Only the tallies change.
 type Quotas struct {
 	at      []quota // by placement
-	weights uint64  // sum, which cannot overflow: there are fewer than 2^31
+	weights uint64  // their sum; no overflow: there are fewer than 2^31
 	bound   Bound
 	Total   *Counter
 }
 
-// A quota is that of the backend which leads a healthy placement, else zero.
+// A quota belongs to the backend that leads a healthy placement. For others it is
+// zero.
 type quota struct {
 	tally  *Tally
 	weight uint32
@@ -26,21 +27,22 @@ func (q *Quotas) set(p int, to quota) {
 	q.at[p] = to
 }
 
-// TallyOf returns the tally of the backend that leads placement p, which is healthy.
+// TallyOf returns the tally of the backend that leads placement p, which must be
+// healthy.
 func (q *Quotas) TallyOf(p uint32) *Tally { return q.at[p].tally }
 
-// An Outcome is what comes of trying to take a lease.
+// An Outcome is the result of trying to take a lease.
 type Outcome int
 
 const (
 	Granted  Outcome = iota
-	NoRoom           // for the lease
-	Outdated         // the backend gets no leases any more: there is a newer snapshot
-	TooMuch          // is in flight for the counters to go on
+	NoRoom           // the load is at its bound
+	Outdated         // the tally is closed: there is a newer snapshot
+	TooMuch          // the total would exceed MaxInFlight
 )
 
-// Take adds a lease to the load of placement p if that is below its bound. The total
-// has the lease already.
+// Take adds a lease to the load of placement p if the load is below its bound. The
+// cost is already in the total.
 func (q *Quotas) Take(p uint32, cost, total int64) Outcome {
 	return q.takeBelow(p, cost, total, q.weights)
 }
@@ -69,9 +71,9 @@ func (q *Quotas) takeBelow(p uint32, cost, total int64, weights uint64) Outcome 
 	}
 }
 
-// TryTake is Take for a lease that is not in the total, and is there only if it is taken.
-// Where it looks as if there were no room it writes nothing, so that those who are
-// choosy do not raise the bounds of others.
+// TryTake is Take for a cost that is not in the total yet. It adds the cost only if
+// there seems to be room. So calls that refuse many backends do not raise the bounds
+// of others.
 func (q *Quotas) TryTake(p uint32, cost int64) Outcome {
 	at := &q.at[p]
 	n, total := at.tally.n.Load(), q.Total.n.Load()+cost
@@ -90,9 +92,9 @@ func (q *Quotas) TryTake(p uint32, cost int64) Outcome {
 	return result
 }
 
-// TakeAmong takes a lease from the first of a set of placements whose load is below the
-// bound among them. Where none is, another call has moved something between the sum of
-// the loads and the looks at each, and the loads are summed up again.
+// TakeAmong takes a lease from the first placement of a set whose load is below the
+// bound among the set. If there is none, another call has changed a load since the
+// sum, and TakeAmong begins again.
 func (q *Quotas) TakeAmong(set *Chosen, cost int64) (uint32, Outcome) {
 	q.Total.n.Add(cost)
 	for {
@@ -115,7 +117,7 @@ func (q *Quotas) TakeAmong(set *Chosen, cost int64) (uint32, Outcome) {
 	}
 }
 
-// Chosen is a list of placements that allocates nothing while it is short.
+// Chosen is a list of placements. It allocates nothing while it is short.
 type Chosen struct {
 	N     int
 	first [32]uint32

@@ -1,7 +1,7 @@
 package modular
 
-// PrimeFrom returns the smallest prime that is at least n, which is at most
-// MaxTableSize, itself a prime.
+// PrimeFrom returns the smallest prime that is at least n. There must be one up to
+// MaxTableSize.
 func PrimeFrom(n int) int {
 	n = max(n, 2)
 	for !IsPrime(n) {

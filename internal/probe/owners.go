@@ -1,6 +1,6 @@
-// Package probe is what a lookup does once its key is hashed: it goes through owners from
-// a start until one is healthy. The owners are the slots of a Maglev table or the points
-// of a ring.
+// Package probe goes through the owners of a structure, from a start, to the first
+// one that is healthy. The owners are the slots of a Maglev table or the points of a
+// ring.
 package probe
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/chash-go/chash/internal/modular"
 )
 
-// Owners is an immutable array of placements, by index: the slots of a Maglev
-// table or the points of a ring. Exactly one of its forms is in use, or none
-// where there is no placement.
+// Owners is an immutable array: the index of a placement for each slot of a table or
+// each point of a ring. Exactly one of its four forms is in use, or none without a
+// placement.
 type Owners struct {
 	Narrow []uint8  // up to 256 placements
 	Medium []uint16 // up to 65,536
@@ -25,7 +25,7 @@ type Owners struct {
 	Idle   []uint32 // the placements that are none, by hash key; nil as a rule
 }
 
-// SetCounts sets counts and what follows from them.
+// SetCounts sets Counts and Idle.
 func (o *Owners) SetCounts(counts []uint32) {
 	o.Counts, o.Idle = counts, nil
 	for p, count := range counts {
@@ -35,14 +35,14 @@ func (o *Owners) SetCounts(counts []uint32) {
 	}
 }
 
-// None is an owner that is no placement.
+// None is the index of no placement.
 const None = ^uint32(0)
 
-// At returns the owner at position i. Past the end of slots it is none; past that
-// of a ring's points it is what stands there, and nobody asks.
+// At returns the owner at position i, or None past the last slot of a table. Callers
+// of a ring never read past the last point.
 //
-// The comparisons serve as bounds checks, as a test for the empty array and as
-// the choice of the form, of which a processor soon predicts the outcome.
+// The comparisons do three jobs: they are the bounds checks, the test for an empty
+// array, and the choice of the form. A processor soon predicts them.
 func (o *Owners) At(i uint32) uint32 {
 	n := uint(i)
 	switch {
@@ -58,9 +58,9 @@ func (o *Owners) At(i uint32) uint32 {
 	return None
 }
 
-// aheadIn is Ahead for one form of owners. It looks at four at a time, with one
-// branch that depends on their health: where half are healthy, a mispredicted
-// branch for each would cost more than all the rest.
+// aheadIn is Ahead for one form of owners. It looks at four owners at a time, with
+// one branch for all four. Where half of the owners are healthy, a mispredicted
+// branch for each would cost more than everything else.
 func aheadIn[S uint8 | uint16 | uint32](slots []S, set Flags, pos, stride uint32, hops int) (placement uint32, after int) {
 	n := uint32(len(slots))
 	for after < hops {
@@ -79,14 +79,14 @@ func aheadIn[S uint8 | uint16 | uint32](slots []S, set Flags, pos, stride uint32
 	return None, hops
 }
 
-// A Placement is one place on a structure: that of all backends which share its
-// hash key.
+// A Placement is one place on a structure. All backends with the same hash key share
+// it.
 type Placement struct {
 	HashKey string
 	Weight  uint32 // of the heaviest of its backends, so at least 1
 }
 
-// SamePlacements reports whether a and b are laid out alike.
+// SamePlacements reports whether a and b have the same hash keys and weights.
 func SamePlacements(a, b []Placement) bool {
 	return slices.EqualFunc(a, b, func(x, y Placement) bool {
 		return x.Weight == y.Weight && x.HashKey == y.HashKey

@@ -17,8 +17,8 @@ func (b bitmap) put(i uint32) bool {
 	return true
 }
 
-// seen is a set of placements: a list while it is short, so that the usual
-// lookup allocates nothing, and a bitmap after that.
+// seen is a set of placements. It is a list while it is short, so that most lookups
+// allocate nothing, and then a bitmap.
 type seen struct {
 	n    int
 	list [32]uint32

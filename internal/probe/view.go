@@ -5,20 +5,19 @@ import (
 	"slices"
 )
 
-// Flags is a set of placements, 1 for each that is in it and 0 for the others: a
-// byte takes lookups fewer instructions to read than a bit. It is immutable once
-// published.
+// Flags is a set of placements: 1 for each one in the set, else 0. A byte takes fewer
+// instructions to read than a bit. It is immutable once published.
 type Flags []uint8
 
-// Has reports whether i is in the set; None never is.
+// Has reports whether i is in the set. None is in no set.
 func (f Flags) Has(i uint32) bool { return uint(i) < uint(len(f)) && f[i] != 0 }
 
-// rare is the number of owners among which one healthy owner is so rare that the
-// positions of the healthy ones are indexed.
+// rare decides when positions of healthy owners are indexed: if fewer than one in
+// rare is healthy.
 const rare = 16
 
-// View is what a walk needs to know: the owners and the health of their
-// placements. It is immutable once published.
+// View has the owners and the health of their placements. It is immutable once
+// published.
 type View struct {
 	Owners  *Owners
 	Healthy Flags
@@ -26,20 +25,20 @@ type View struct {
 	Alive   int // owners that are healthy placements
 	Spare   int // healthy placements that are no owner
 
-	// Patchy says that fewer than about three quarters of the owners are healthy, so
-	// that it cannot be predicted whether one is: then looking at several at once,
-	// without a branch for each, is faster. Results are the same. Rings do not ask.
+	// Patchy says that fewer than about three quarters of the owners are healthy.
+	// Branches on health are then hard to predict, and lookups look at several owners
+	// at once. The results are the same. Rings do not use it.
 	Patchy bool
 
-	// Whole says that every owner is healthy, so that lookups need not ask.
+	// Whole says that every owner is healthy, so that lookups need not check.
 	Whole bool
 
-	// Sparse has the positions of the healthy owners in order, and is nil unless
-	// they are rare. With it a walk is short whatever the outage.
+	// Sparse has the positions of the healthy owners in order, if they are rare, else
+	// nil. With it, every walk is short.
 	Sparse []uint32
 }
 
-// NewView returns a view of owners among which nobody is healthy, not yet indexed.
+// NewView returns a view without a healthy placement, not yet indexed.
 func NewView(o *Owners, placements int) View {
 	return View{Owners: o, Healthy: make(Flags, placements)}
 }
@@ -72,7 +71,7 @@ func (v *View) Mark(p int, healthy bool) {
 	}
 }
 
-// Index sets what follows from the number of healthy owners.
+// Index sets the fields that depend on the number of healthy owners.
 func (v *View) Index() {
 	n := int(v.Owners.N)
 	v.Patchy = v.Alive/3 < n/4 // 4*alive may not fit 32 bits
@@ -89,10 +88,9 @@ func (v *View) Index() {
 	}
 }
 
-// Nearest returns the first healthy owner from a position on, one at a time and
-// wrapping, and how many unhealthy ones are passed on the way. Where no owner is
-// healthy, it returns the first healthy placement that is no owner. There must be a
-// healthy placement.
+// Nearest returns the first healthy owner at or after a position, wrapping, and the
+// number of unhealthy owners before it. If no owner is healthy, it returns the first
+// healthy placement without an owner. There must be a healthy placement.
 func (v *View) Nearest(pos uint32) (placement uint32, passed int) {
 	n := v.Owners.N
 	if v.Alive == 0 {
@@ -118,10 +116,10 @@ func (v *View) Nearest(pos uint32) (placement uint32, passed int) {
 	}
 }
 
-// IdleFrom returns the first healthy placement without an owner in a key's order of
-// them, or None, and how many of them come up to it, itself counted; those that the
-// key has met already are passed over. The order begins at the position where the
-// last part of the key's walk does, modulo their number, and wraps.
+// IdleFrom returns the next healthy placement without an owner in a key's order, or
+// None. It skips the first met ones, and returns the number of those that are now
+// met. The order begins at the position of the last part of the key's walk, modulo
+// their number, and wraps.
 func (v *View) IdleFrom(pos uint32, met int) (placement uint32, passed int) {
 	idle := v.Owners.Idle
 	for ; met < len(idle); met++ {
@@ -133,8 +131,7 @@ func (v *View) IdleFrom(pos uint32, met int) (placement uint32, passed int) {
 	return None, met
 }
 
-// rank returns which of the indexed positions is the first from a position on,
-// wrapping.
+// rank returns the index in Sparse of the first position at or after pos, wrapping.
 func (v *View) rank(pos uint32) uint32 {
 	at, _ := slices.BinarySearch(v.Sparse, pos)
 	if at == len(v.Sparse) {
@@ -143,10 +140,10 @@ func (v *View) rank(pos uint32) uint32 {
 	return uint32(at)
 }
 
-// Ahead returns the first healthy one of hops owners, of which the first is at
-// pos and each next a stride further, and how many it came after. That is hops if
-// there is none; placement then means nothing. Only a Maglev's walks have hops, so
-// that there is no form for rings.
+// Ahead looks at hops owners: the first at pos, each next one a stride further. It
+// returns the first healthy one and the number of owners before it. If there is none,
+// that number is hops. Only the walks of a Maglev have hops, so that rings have no
+// form here.
 func (v *View) Ahead(pos, stride uint32, hops int) (placement uint32, after int) {
 	switch o := v.Owners; {
 	case o.Narrow != nil:

@@ -6,11 +6,10 @@ import (
 	"github.com/chash-go/chash/internal/modular"
 )
 
-// A Walk is the order in which a key meets the owners: hops positions from pos
-// on, each a stride after the one before and wrapping around, then every
-// position from then on, wrapping around too. So it meets each owner at least
-// once. After that it meets the placements that are no owner, each once. It starts
-// out as data and runs down as Next is called.
+// A Walk is the order in which a key meets the owners. First come Hops positions from
+// Pos on, each a Stride after the one before, wrapping. Then come all positions from
+// Then on, wrapping. So a walk meets each owner at least once. Last come the
+// placements without an owner, each once. Next uses up the walk.
 type Walk struct {
 	Pos, Stride uint32
 	Hops        int
@@ -20,8 +19,8 @@ type Walk struct {
 	idle        uint32 // how many of the placements that are no owner are passed; with it a walk has 32 bytes
 }
 
-// Next returns the next owner that is a healthy placement and whether there was
-// one; it may have been met before.
+// Next returns the next healthy owner, which may have been met before, and whether
+// there is one.
 func (w *Walk) Next(v *View) (placement uint32, found bool) {
 	if w.Hops > 0 {
 		p, after := v.Ahead(w.Pos, w.Stride, w.Hops)
@@ -49,17 +48,17 @@ func (w *Walk) Next(v *View) (placement uint32, found bool) {
 	return w.nextIdle(v)
 }
 
-// PassOwners has the walk go on with the placements that are no owner.
+// PassOwners skips the owners: Next then returns the placements without an owner.
 func (w *Walk) PassOwners() { w.Hops, w.last, w.left = 0, true, 0 }
 
-// nextIdle is Next for the placements that are no owner.
+// nextIdle is Next for the placements without an owner.
 func (w *Walk) nextIdle(v *View) (placement uint32, found bool) {
 	placement, passed := v.IdleFrom(w.Then, int(w.idle))
 	w.idle = uint32(passed)
 	return placement, placement != None
 }
 
-// nextIndexed is Next in the last part of a walk where the healthy owners are indexed.
+// nextIndexed is Next in the last part of a walk if the healthy owners are indexed.
 func (w *Walk) nextIndexed(v *View) (placement uint32, found bool) {
 	if w.left == 0 {
 		return w.nextIdle(v)
@@ -69,7 +68,7 @@ func (w *Walk) nextIndexed(v *View) (placement uint32, found bool) {
 	return v.Owners.At(v.Sparse[at]), true
 }
 
-// advance goes one of n positions on.
+// advance moves to the next of n positions, wrapping.
 func (w *Walk) advance(n uint32) {
 	w.left--
 	if w.Pos++; w.Pos == n {
@@ -77,8 +76,8 @@ func (w *Walk) advance(n uint32) {
 	}
 }
 
-// turnLast sets up the last part of the walk: pos is from now on a position among
-// the healthy owners if those are indexed, else among all.
+// turnLast begins the last part of the walk. From then on, Pos is an index in Sparse
+// if there is one, else a position.
 func (w *Walk) turnLast(v *View) {
 	w.last = true
 	w.Pos, w.left = w.Then, v.Owners.N
@@ -90,8 +89,8 @@ func (w *Walk) turnLast(v *View) {
 	}
 }
 
-// Positions returns the positions of a walk that has not begun, among n owners:
-// what Next goes through, without regard to health.
+// Positions returns all positions of a walk that has not begun, among n owners,
+// whatever their health.
 func (w Walk) Positions(n uint32) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		pos := w.Pos
@@ -133,8 +132,8 @@ func (c *Cursor) Next(v *View) (placement uint32, found bool) {
 	return c.walk.nextIdle(v)
 }
 
-// Placements returns all placements in the order of a walk that has not begun, whatever
-// their health, each once; those that are no owner come last.
+// Placements returns all placements in the order of a walk that has not begun, each
+// once, whatever their health. Those without an owner come last.
 func (v *View) Placements(w Walk) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		var seen seen

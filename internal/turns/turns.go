@@ -10,11 +10,11 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// A Rotation says whose turn it is for the n-th request without a key, from n alone:
-// so a counter is all that calls share, and they need no lock. It is immutable.
+// A Rotation tells the turn of the n-th request without a key from n alone. So calls
+// share one counter and need no lock. A Rotation is immutable.
 //
-// If the weights add up to little, the turns are listed. Else they are found on a
-// circle.
+// If the sum of the weights is small, the turns are in a list. Otherwise a circle
+// computes them.
 type Rotation struct {
 	Order []uint32 // the healthy placements, by hash key
 
@@ -31,8 +31,8 @@ const (
 	listedPerPlacement = 4
 )
 
-// New returns the rotation of the healthy placements, of which there are live,
-// given the weights by placement.
+// New returns the rotation of the healthy placements. The number of them is live; the
+// weights are by placement.
 func New(healthy probe.Flags, live int, weights []uint32) Rotation {
 	r := Rotation{Order: make([]uint32, 0, live)}
 	if live == 0 {
@@ -71,8 +71,7 @@ func commonDivisor(a, b uint32) uint32 {
 	return a
 }
 
-// At returns the healthy placement, of which there is one, that has the turn of a
-// count.
+// At returns the healthy placement with the turn of a count. There must be one.
 func (r *Rotation) At(count uint64) uint32 {
 	if r.turns != nil {
 		_, turn := r.period.Divmod(count)
@@ -81,11 +80,12 @@ func (r *Rotation) At(count uint64) uint32 {
 	return r.Order[r.circle.at(count)]
 }
 
-// evenTurns returns one period of turns: each placement has as many as its weight has
-// units, at the middles of as many equal parts of the period. Those that would be at
-// one turn come in the order of the placements.
+// evenTurns returns one period of turns. A placement has one turn for each unit of
+// its weight, in the middle of each of as many equal parts of the period. Turns at
+// the same time are in the order of the placements.
 //
-// Turns are sorted by counting: starts has for each turn how many begin before it.
+// The turns are sorted by counting: starts has, for each time, the number of turns
+// before it.
 func evenTurns(order, weights []uint32, unit uint32, period int) []uint32 {
 	each := func(yield func(placement uint32, turn int)) {
 		for _, p := range order {
@@ -111,13 +111,13 @@ func evenTurns(order, weights []uint32, unit uint32, period int) []uint32 {
 	return turns
 }
 
-// A circle finds turns where they are too many to be listed. Each placement has a part
-// of it as long as its weight, and each turn goes on by the golden section of the
-// circle. That is the stride which spreads any stretch of turns the most evenly: a part
-// gets its share of n turns to within a few, which grow with the logarithm of n, and the
-// gaps between its turns have three lengths at most (the three-distance theorem; Knuth,
-// "The Art of Computer Programming", volume 3, section 6.4). Positions are words, in
-// units of the circle divided by 2^64.
+// A circle computes turns if they are too many for a list. Each placement has a part
+// of the circle as long as its weight. Each turn moves on by the golden section of
+// the circle, the stride that spreads turns most evenly: a part gets its share of n
+// turns to within a few, which grow with the logarithm of n, and the gaps between its
+// turns have at most three lengths (the three-distance theorem; Knuth, "The Art of
+// Computer Programming", volume 3, section 6.4). The unit of positions is the circle
+// divided by 2^64.
 type circle struct {
 	total uint64   // of the weights, at most 2^63
 	ends  []uint64 // the sum of the weights up to and with each one's
@@ -148,16 +148,15 @@ func newCircle(order, weights []uint32, total uint64) circle {
 	return c
 }
 
-// place returns where a position is among the weights: below total.
+// place returns the position in units of weight, below total.
 func (c *circle) place(position uint64) uint64 {
 	place, _ := bits.Mul64(position, c.total)
 	return place
 }
 
-// at returns the part that has the turn of a count. Positions are spread evenly, and
-// there is a bucket of the guide for each part, so that less than two parts are looked
-// at on average, whatever the weights. Where many light ones share a bucket, the rest of
-// them is searched.
+// at returns the part with the turn of a count. The guide has a bucket for each part,
+// so that on average fewer than two parts are looked at. If many light parts share a
+// bucket, a binary search finds the part.
 func (c *circle) at(count uint64) uint32 {
 	position := count * hashing.Scatter
 	place := c.place(position)
