@@ -14,12 +14,12 @@ type node struct {
 	placement int
 }
 
-// Assign returns a ring of the same options for other placements with the given points,
-// of which there are n, in any order. Of points at one position the first counts. All is
-// asked twice.
+// Assign returns a ring of the same options for other placements with n given points,
+// in any order. Of points at one position, the first counts. Assign goes over all
+// twice.
 //
-// The points are dealt into their buckets, as sow does, and each bucket is sorted; both
-// keep the order of points at one position.
+// As in sow, points are put into their buckets and each bucket is sorted. Both keep
+// the order of points at one position.
 func (r *Points) Assign(placements []probe.Placement, n int, all iter.Seq2[uint64, int]) *Points {
 	next := r.empty(bucketBits(n, len(placements)))
 	next.placements = placements
@@ -50,8 +50,7 @@ func (r *Points) Assign(placements []probe.Placement, n int, all iter.Seq2[uint6
 	return next
 }
 
-// pack appends the points of a bucket, of those at one position the first, and counts
-// them.
+// pack appends the first point at each position of a bucket, and counts them.
 func (r *Points) pack(bucket []node, counts []uint32) {
 	for i, point := range bucket {
 		if i > 0 && point.position == bucket[i-1].position {

@@ -12,8 +12,9 @@ import (
 // This file lays out rings. A change hashes only the points that come and go and
 // merges them into the sorted rest.
 
-// Place returns a ring of the same options for other placements, which are sorted by hash
-// key and have less than 2^31 points together. It takes from r what does not change.
+// Place returns a ring of the same options for other placements. They are sorted by
+// hash key and have fewer than 2^31 points together. It reuses the points of r that
+// stay.
 func (r *Points) Place(placements []probe.Placement) *Points {
 	n := 0
 	for i := range placements {
@@ -60,20 +61,20 @@ func (r *Points) update(old *Points) bool {
 	return true
 }
 
-// closeCircle gives the first word after the points the owner of point 0, where the ring
-// closes.
+// closeCircle gives the first word after the points the owner of point 0, which
+// closes the ring.
 func (r *Points) closeCircle() {
 	if r.N > 0 {
 		r.Packed[r.N] = ^r.Mask | r.Packed[0]&r.Mask
 	}
 }
 
-// bucketBits returns the bits of a bucket number that suit a number of points. An
-// index of 3/4 to 3/2 buckets a point makes the fastest lookups until it no longer
-// fits a processor's nearer caches; from then on half of that does. There are at
-// least as many buckets as owners, since the bits of a bucket number are what a word
-// has for its owner. So a point has 6 bytes of index at most, or 8 where it is its
-// owner's only one, beside its own 8.
+// bucketBits returns the bits of a bucket number for a number of points. Lookups are
+// fastest with 3/4 to 3/2 buckets a point, until the index no longer fits the nearer
+// caches of a processor; then with half of that. There are at least as many buckets
+// as owners, since a word has as many bits for its owner as a bucket number has. So a
+// point has at most 6 bytes of index beside its word of 8 bytes, or 8 if each owner
+// has only one point.
 func bucketBits(points, owners int) uint {
 	n := bits.Len(uint(points*3/2)) - 1
 	if n > 17 {
@@ -82,8 +83,8 @@ func bucketBits(points, owners int) uint {
 	return uint(max(1, n, bits.Len(uint(max(owners, 1)-1))))
 }
 
-// PointsOf returns how many points a placement of a weight has. Nothing overflows:
-// replicas are at most 2^26.
+// PointsOf returns the number of points of a placement. Nothing overflows: replicas
+// are at most 2^26.
 func (r *Points) PointsOf(weight uint32) uint64 {
 	return max(1, (r.Replicas*uint64(weight)+r.UnitWeight/2)/r.UnitWeight)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// Points are the points of a ring, sorted by position, each packed into one word, so
-// that a lookup reads few cache lines. They are immutable.
+// Points are the points of a ring, sorted by position. They are immutable. Each is
+// packed into one word, so that a lookup reads few cache lines.
 //
-// The top bits of a position number its bucket, and index[b] is the first point
-// in bucket b or after it. Within a bucket those bits say nothing, so they are
-// shifted out, and the bits that this frees at the bottom hold the owner:
-// nothing of the position is lost.
+// The top bits of a position are the number of its bucket, and index[b] is the first
+// point in bucket b or after it. Within a bucket the top bits are all the same. So
+// they are shifted out, and the owner is in the bits that become free at the bottom.
+// Nothing of the position is lost.
 //
-// A few words of ones follow the last point, for Find to run into; the first of
-// them has the owner of point 0, where the ring closes.
+// A few words of ones follow the last point, so that Find can read past it. The first
+// of these words has the owner of point 0, which closes the ring.
 type Points struct {
 	probe.Owners
 	index      []uint32 // by bucket
@@ -34,8 +34,8 @@ type Points struct {
 	Digests    hashing.Digester // else
 }
 
-// New returns a ring without points. A unit of weight is worth so many replicas. With a
-// function in hash that decides the positions, without one digests do.
+// New returns a ring without points. A unit of weight has as many points as replicas.
+// If hash has a function, the function decides the positions; otherwise digests do.
 func New(replicas, unitWeight uint64, hash hashing.Hasher, digests hashing.Digester) Points {
 	options := Points{Replicas: replicas, UnitWeight: unitWeight, Hash: hash, Digests: digests}
 	return *options.empty(1)
@@ -67,14 +67,14 @@ func (r *Points) PositionOf(key string) uint64 {
 	return r.Digests.KeyPosition(key)
 }
 
-// Tied reports whether the word that Find returned for a position may be at that
-// position and the rest of a digest has to decide.
+// Tied reports whether the rest of the digest must decide: the word that Find
+// returned may be at exactly that position.
 func (r *Points) Tied(word, position uint64) bool {
 	return word&^r.Mask == position<<(r.bits&63) && r.Hash.Fn == nil
 }
 
-// FindTied is Find among the points at a key's position, if there are any, of
-// which the given one is the first.
+// FindTied is Find among the points at a key's position. The given point is the first
+// of them.
 func (r *Points) FindTied(key string, point uint32, position uint64) (uint32, uint64) {
 	sum := r.Digests.Key(key)
 	for _, t := range r.ranked(r.run(point, position), position) {
@@ -85,8 +85,8 @@ func (r *Points) FindTied(key string, point uint32, position uint64) (uint32, ui
 	return point, r.Packed[point]
 }
 
-// Find returns the first point at or after a position, the number of points if
-// there is none, and its word.
+// Find returns the first point at or after a position, and its word. If there is
+// none, it returns the number of points.
 func (r *Points) Find(position uint64) (point uint32, word uint64) {
 	target := position << (r.bits & 63)        // the masks spare the compiler
 	bucket := position >> ((64 - r.bits) & 63) // a test for shifts of 64 and more
@@ -107,8 +107,8 @@ func (r *Points) Find(position uint64) (point uint32, word uint64) {
 	return point, r.Packed[point]
 }
 
-// window is the number of points up to which a bucket is searched without a
-// branch, and how many words follow the last point.
+// window is the largest bucket that is searched without a branch, and the number of
+// words after the last point.
 const window = 3
 
 func less(a, b uint64) uint32 {
@@ -118,7 +118,7 @@ func less(a, b uint64) uint32 {
 	return 0
 }
 
-// run returns the points at a position, of which the given one is the first if
+// run returns the points at a position. The given point is the first of them, if
 // there are any.
 func (r *Points) run(point uint32, position uint64) []uint64 {
 	target := position << (r.bits & 63)
@@ -129,9 +129,8 @@ func (r *Points) run(point uint32, position uint64) []uint64 {
 	return r.Packed[point:end]
 }
 
-// end returns the first point behind a bucket. The index does not have the number
-// of points behind the last one: so its size is a power of two, which the runtime
-// need not round up.
+// end returns the first point behind a bucket. The index has no entry behind the last
+// bucket. So its size is a power of two, which the runtime does not round up.
 func (r *Points) end(bucket uint64) uint32 {
 	if next := bucket + 1; next < uint64(len(r.index)) {
 		return r.index[next]
@@ -144,7 +143,7 @@ func (r *Points) unpack(bucket, word uint64) uint64 { return bucket<<(64-r.bits)
 
 func (r *Points) bucket(position uint64) uint64 { return position >> (64 - r.bits) }
 
-// Wrap returns the point, or the first one for the number of points.
+// Wrap returns the point, or the first point for the number of points.
 func (r *Points) Wrap(point uint32) uint32 {
 	if point == r.N {
 		return 0
@@ -165,9 +164,9 @@ func (r *Points) HomeOf(key string) uint32 {
 // Walk returns the walk of a key.
 func (r *Points) Walk(key string) probe.Walk { return probe.Walk{Then: r.HomeOf(key)} }
 
-// Start returns the walk of a key and its position, with which WalkAgain makes the walk
-// among other points. It is written out: as a call of WalkAgain, which does the same and is too large to
-// be inlined, a lease takes 4 % longer.
+// Start returns the walk of a key and its position, with which WalkAgain makes the
+// walk among other points. It is written out: a call of WalkAgain, which does the
+// same, is not inlined and makes a lease take 4 % longer.
 func (r *Points) Start(key string) (probe.Walk, uint64) {
 	position := r.PositionOf(key)
 	point, word := r.Find(position)
@@ -177,9 +176,8 @@ func (r *Points) Start(key string) (probe.Walk, uint64) {
 	return probe.Walk{Then: r.Wrap(point)}, position
 }
 
-// WalkAgain returns the walk of a position, which is that of a key or, if it is bare,
-// none. It begins at the first point at or after the position: for a key by the rest
-// of its digest too, where that decides.
+// WalkAgain returns the walk of a position. If bare, the position belongs to no key.
+// Otherwise the rest of the key's digest decides among points at that position.
 func (r *Points) WalkAgain(position uint64, key string, bare bool) probe.Walk {
 	point, word := r.Find(position)
 	if !bare && r.Tied(word, position) {
@@ -212,8 +210,8 @@ func (r *Points) All() iter.Seq2[uint64, uint32] {
 	}
 }
 
-// Spread returns the share of the positions that each placement owns: a point has those
-// after the point before, up to its own.
+// Spread returns the share of the positions that each placement owns. A point owns
+// the positions after the point before, up to its own.
 func (r *Points) Spread() []float64 {
 	shares := make([]float64, len(r.placements))
 	if r.N == 0 {
@@ -236,10 +234,10 @@ func (r *Points) Spread() []float64 {
 	return shares
 }
 
-// Print writes the mapping to names, given the hash of a name by placement, or 0 for
-// nobody, and returns the name that has every position, or 0. It writes the position at
-// the end of each run of points with one name.
-// Points of nobody do not count: lookups go on to the next.
+// Print writes the mapping to names: the position at the end of each run of points
+// with the same name, and the name. It gets the hash of a name for each placement, or
+// 0 for nobody, whose points do not count. If one name has every position, Print
+// returns it, else 0.
 func (r *Points) Print(d *xxhash.Digest, names []uint64) (only uint64) {
 	var buf [16]byte
 	end := func(position, name uint64) {

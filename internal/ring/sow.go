@@ -8,7 +8,7 @@ import (
 	"github.com/chash-go/chash/internal/hashing"
 )
 
-// A span is points from to to, exclusive, of one placement.
+// A span is the points from to to, exclusive, of one placement.
 type span struct {
 	hashKey  string
 	owner    uint32
@@ -33,10 +33,10 @@ func (r *Points) sown(spans []span) *Points {
 	return sown
 }
 
-// sow makes the points of r those of spans, sorted by position and then by owner,
-// and returns the positions at which there are several. Positions are spread evenly
-// unless the hash is a poor one, so they are dealt into their buckets, and each
-// bucket is sorted.
+// sow replaces the points of r by those of spans, sorted by position and then by
+// owner. It returns the positions with several points. Unless the hash is poor,
+// positions are spread evenly. So points are put into their buckets, and each bucket
+// is sorted.
 func (r *Points) sow(spans []span) (ties []uint64) {
 	positions := r.positions(spans)
 	for _, position := range positions {
@@ -67,8 +67,8 @@ func (r *Points) sow(spans []span) (ties []uint64) {
 	return ties
 }
 
-// openBuckets makes of an index with the number of points in each bucket one of where
-// they begin.
+// openBuckets turns an index of the numbers of points into one of where buckets
+// begin.
 func (r *Points) openBuckets() {
 	begin := uint32(0)
 	for b, n := range r.index {
@@ -77,7 +77,7 @@ func (r *Points) openBuckets() {
 	}
 }
 
-// appendTies appends the positions at which there are several of a bucket's points.
+// appendTies appends the positions with several points of a bucket.
 func (r *Points) appendTies(ties []uint64, bucket uint64, points []uint64) []uint64 {
 	for i, word := range points[1:] {
 		if (word^points[i])&^r.Mask != 0 {

@@ -7,12 +7,13 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// A Sweep goes over a ring in the order of positions, from one stretch of which
-// all keys meet the same placements to the next. The keys up to a healthy point
-// begin their walks there, whatever unhealthy ones are in between.
+// A Sweep goes over a ring in the order of positions, one stretch after the other.
+// All keys of a stretch meet the same placements. The walks of the keys up to a
+// healthy point begin there, whatever unhealthy points are in between.
 //
-// It moves two points along: that where the walks begin, and that where they have
-// met enough. So it costs time for each point, and in order for each copy too.
+// It moves two points along: the point where the walks begin, and the point where
+// they have met enough placements. So it takes time for each point and, if it is
+// ordered, for each copy.
 type Sweep struct {
 	*Points
 	probe.View
@@ -30,8 +31,8 @@ type Sweep struct {
 	idlers     []uint32 // the spares, in their order
 }
 
-// Sweep returns a sweep at its first stretch, on which n placements are met that are
-// healthy in v, a view of r, or all where there are fewer.
+// Sweep returns a sweep at its first stretch. It meets n placements that are healthy
+// in v, a view of r, or all if there are fewer.
 func (r *Points) Sweep(v probe.View, n int, ordered bool) *Sweep {
 	s := &Sweep{
 		Points:  r,
@@ -56,12 +57,12 @@ func (r *Points) Sweep(v probe.View, n int, ordered bool) *Sweep {
 	return s
 }
 
-// Count returns how many placements are met.
+// Count returns the number of placements that a stretch meets.
 func (s *Sweep) Count() int { return s.n + s.spares }
 
-// Advance goes on to the next stretch; there is one unless the last position of this
-// one is the last of the ring. It passes over stretches without a position,
-// between points which are at the same.
+// Advance moves to the next stretch. The caller makes sure that the present stretch
+// does not end at the last position. Advance skips empty stretches, between points at
+// the same position.
 func (s *Sweep) Advance() {
 	for last := s.last; s.last == last; {
 		s.stepOn()
@@ -69,16 +70,17 @@ func (s *Sweep) Advance() {
 	}
 }
 
-// skip passes over unhealthy points, at which no stretch ends. With spares one does,
-// since their order depends on the point at which a walk begins.
+// skip skips unhealthy points, since no stretch ends there. If there are spares,
+// stretches end there too: the order of the spares depends on the point where a walk
+// begins.
 func (s *Sweep) skip() {
 	for s.spares == 0 && s.begin < s.points && s.healthyAt(s.begin) == probe.None {
 		s.begin++
 	}
 }
 
-// stepOn goes on to the next point at which a stretch ends, or past the last one: from
-// there on walks begin with the first.
+// stepOn moves to the next point where a stretch ends, or past the last point. Past
+// it, walks begin with the first point.
 func (s *Sweep) stepOn() {
 	p := s.healthyAt(s.begin)
 	s.begin++
@@ -97,7 +99,7 @@ func (s *Sweep) stepOn() {
 	s.extend()
 }
 
-// extend moves the end on until enough placements are met.
+// extend moves the end until enough placements are met.
 func (s *Sweep) extend() {
 	for ; s.distinct < s.n; s.end++ {
 		p := s.healthyAt(s.end)
@@ -114,12 +116,11 @@ func (s *Sweep) extend() {
 	}
 }
 
-// reorder moves the first holder, which is met again before the end, behind those
-// that are met before it.
+// reorder moves the first holder behind those that are met before it is met again.
 //
-// It looks at the points between two of one placement, which is a holder for all
-// that time. So a point is looked at once for each holder at most. It stays ahead of
-// the last holder, which is first met at the point before the end.
+// It looks at the points between two points of one placement, which is a holder all
+// that time. So it looks at a point at most once for each holder. It ends before the
+// last holder, which is first met at the point before the end.
 func (s *Sweep) reorder() {
 	if !s.ordered {
 		return
