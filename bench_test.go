@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // The benchmarks of every call, with the bare hashes beside them for scale. What
@@ -88,15 +90,15 @@ func benchCircle(n int) string {
 }
 
 // benchBoth runs a benchmark on each structure.
-func benchBoth(b *testing.B, backends []chash.Backend[string], run func(b *testing.B, s structure)) {
+func benchBoth(b *testing.B, backends []chash.Backend[string], run func(b *testing.B, s chashtest.Structure)) {
 	b.Run(benchTable(len(backends)), func(b *testing.B) {
-		s := maglevOf[string]{benchMaglev(b, backends)}
+		s := chashtest.MaglevOf[string]{Maglev: benchMaglev(b, backends)}
 		b.ReportAllocs()
 		b.ResetTimer()
 		run(b, s)
 	})
 	b.Run(benchCircle(len(backends)), func(b *testing.B) {
-		s := ringOf[string]{benchRing(b, backends)}
+		s := chashtest.RingOf[string]{Ring: benchRing(b, backends)}
 		b.ReportAllocs()
 		b.ResetTimer()
 		run(b, s)
@@ -195,7 +197,7 @@ func BenchmarkGetOutage(b *testing.B) {
 // BenchmarkGetParallel measures lookups from as many goroutines at once as -cpu
 // says: time passed by lookups done.
 func BenchmarkGetParallel(b *testing.B) {
-	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+	benchBoth(b, benchBackends(1000), func(b *testing.B, s chashtest.Structure) {
 		var begun atomic.Int64
 		b.RunParallel(func(pb *testing.PB) {
 			var last string
@@ -212,7 +214,7 @@ func BenchmarkGetBytes(b *testing.B) {
 	for i := range keys {
 		keys[i] = []byte(benchKeys[i])
 	}
-	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+	benchBoth(b, benchBackends(1000), func(b *testing.B, s chashtest.Structure) {
 		var last string
 		for i := range b.N {
 			last, _ = s.GetBytes(keys[i&benchKeyMask])
@@ -222,7 +224,7 @@ func BenchmarkGetBytes(b *testing.B) {
 }
 
 func BenchmarkGetHash(b *testing.B) {
-	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+	benchBoth(b, benchBackends(1000), func(b *testing.B, s chashtest.Structure) {
 		var last string
 		hash := uint64(0)
 		for range b.N {
@@ -238,7 +240,7 @@ func BenchmarkGetHash(b *testing.B) {
 func BenchmarkAppendN(b *testing.B) {
 	for _, n := range []int{3, 10, 100} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+			benchBoth(b, benchBackends(1000), func(b *testing.B, s chashtest.Structure) {
 				values := make([]string, 0, n)
 				for i := range b.N {
 					values, _ = s.AppendN(values[:0], benchKeys[i&benchKeyMask], n)
@@ -286,7 +288,7 @@ func BenchmarkCandidates(b *testing.B) {
 // BenchmarkGetFunc measures a choice that half of the backends pass.
 func BenchmarkGetFunc(b *testing.B) {
 	even := func(name string) bool { return name[len(name)-1]%2 == 0 }
-	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+	benchBoth(b, benchBackends(1000), func(b *testing.B, s chashtest.Structure) {
 		var last string
 		for i := range b.N {
 			last, _ = s.GetFunc(benchKeys[i&benchKeyMask], even)
@@ -296,7 +298,7 @@ func BenchmarkGetFunc(b *testing.B) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
+	benchBoth(b, benchBackends(1000), func(b *testing.B, s chashtest.Structure) {
 		var last string
 		for range b.N {
 			last, _ = s.Next()
@@ -357,7 +359,7 @@ func BenchmarkNew(b *testing.B) {
 func BenchmarkAddRemove(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		backends := benchBackends(n + 1)
-		benchBoth(b, backends[:n], func(b *testing.B, s structure) {
+		benchBoth(b, backends[:n], func(b *testing.B, s chashtest.Structure) {
 			for range b.N {
 				if err := s.Add(backends[n]); err != nil {
 					b.Fatal(err)
@@ -376,7 +378,7 @@ func BenchmarkSetState(b *testing.B) {
 	for _, healthy := range []int{1, 100} {
 		b.Run(fmt.Sprintf("healthy=1in%d", healthy), func(b *testing.B) {
 			backends := benchDown(10000, healthy)
-			benchBoth(b, backends, func(b *testing.B, s structure) {
+			benchBoth(b, backends, func(b *testing.B, s chashtest.Structure) {
 				for i := range b.N {
 					if err := s.SetState(backends[1].Name, chash.State(1-i&1)); err != nil {
 						b.Fatal(err)
@@ -390,7 +392,7 @@ func BenchmarkSetState(b *testing.B) {
 // BenchmarkSetValue measures a backend's new connection, among many.
 func BenchmarkSetValue(b *testing.B) {
 	backends := benchBackends(10000)
-	benchBoth(b, backends, func(b *testing.B, s structure) {
+	benchBoth(b, backends, func(b *testing.B, s chashtest.Structure) {
 		for i := range b.N {
 			if err := s.SetValue(backends[1].Name, backends[i&1].Value); err != nil {
 				b.Fatal(err)
@@ -400,8 +402,8 @@ func BenchmarkSetValue(b *testing.B) {
 }
 
 func BenchmarkClone(b *testing.B) {
-	benchBoth(b, benchBackends(1000), func(b *testing.B, s structure) {
-		var clone structure
+	benchBoth(b, benchBackends(1000), func(b *testing.B, s chashtest.Structure) {
+		var clone chashtest.Structure
 		for range b.N {
 			clone = s.Clone()
 		}
@@ -431,4 +433,136 @@ func BenchmarkOwner(b *testing.B) {
 		}
 		benchKeep(last)
 	})
+}
+
+// BenchmarkSlackBuild measures how long a table takes to fill with slack, beside one
+// without (slack=none), with equal weights and with those from 1 to 7.
+func BenchmarkSlackBuild(b *testing.B) {
+	slacks := []struct {
+		name string
+		opts []chash.MaglevOption
+	}{
+		{"none", nil},
+		{"0", []chash.MaglevOption{chash.WithSlack(0)}},
+		{"1%", []chash.MaglevOption{chash.WithSlack(0.01)}},
+		{"unlimited", []chash.MaglevOption{chash.WithSlack(math.Inf(1))}},
+	}
+	for _, n := range []int{10, 100, 1000, 10000} {
+		for _, weights := range []uint32{1, 7} {
+			backends := chashtest.Numbered("b", n)
+			for i := range backends {
+				backends[i].Weight = 1 + uint32(i)%weights
+			}
+			for _, slack := range slacks {
+				b.Run(fmt.Sprintf("backends=%d/weights=%d/slack=%s", n, weights, slack.name), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						if _, err := chash.NewMaglev(backends, slack.opts...); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkSlackChange measures changes of a table without a limit among 100
+// backends, beside filling it anew.
+func BenchmarkSlackChange(b *testing.B) {
+	backends := chashtest.Numbered("b", 100)
+	one, rest := backends[50], append(chashtest.Numbered("b", 100)[:50], backends[51:]...)
+	noLimit := chash.WithSlack(math.Inf(1))
+	m, err := chash.NewMaglev(rest, noLimit)
+	if err != nil {
+		b.Fatal(err)
+	}
+	measure := func(name string, change, undo func() error) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := change(); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := undo(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+	fill := func() error {
+		_, err := chash.NewMaglev(rest, noLimit)
+		return err
+	}
+	add := func() error { return m.Add(one) }
+	remove := func() error { return m.Remove(one.Name) }
+	measure("fill", fill, func() error { return nil })
+	measure("Add", add, remove)
+	if err := add(); err != nil {
+		b.Fatal(err)
+	}
+	measure("Remove", remove, add)
+	heavier := func() error { return m.SetWeight(one.Name, 2) }
+	lighter := func() error { return m.SetWeight(one.Name, 1) }
+	measure("SetWeight heavier", heavier, lighter)
+	if err := heavier(); err != nil {
+		b.Fatal(err)
+	}
+	measure("SetWeight lighter", lighter, heavier)
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	keys := make([]string, 1<<12)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("/user/%013d", i*i*7919)
+	}
+	for _, kind := range chashtest.Kinds {
+		made, err := kind.New(chash.Named(chashtest.ManyNames("backend-", 64)...))
+		require.NoError(b, err)
+		s := made.(bounded)
+		name := kind.Name + "/members=64/"
+		one := func(key string) {
+			lease, err := s.Acquire(key)
+			if err != nil {
+				b.Error(err)
+			}
+			lease.Release()
+		}
+		b.Run(name+"Get", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if _, err := s.Get(keys[i%len(keys)]); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+		b.Run(name+"Acquire+Release", func(b *testing.B) {
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				one(keys[i%len(keys)])
+			}
+		})
+		b.Run(name+"Acquire+Release/parallel", func(b *testing.B) {
+			b.ReportAllocs()
+			var begun atomic.Int64
+			b.RunParallel(func(pb *testing.PB) {
+				for i := int(begun.Add(1)) * 1000; pb.Next(); i++ {
+					one(keys[i%len(keys)])
+				}
+			})
+		})
+		// Behind 48 leases of a hot key, three quarters of the backends are full.
+		b.Run(name+"Acquire+Release/hot", func(b *testing.B) {
+			for range 48 {
+				lease, err := s.Acquire("hot")
+				require.NoError(b, err)
+				defer lease.Release()
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				one(keys[i%len(keys)])
+			}
+		})
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // This file gives UnmarshalMaglev and UnmarshalRing what a stranger may: forms with a right
@@ -46,9 +47,9 @@ var extremes = []uint64{
 }
 
 func TestHostile_Options(t *testing.T) {
-	backends := numbered("b", 10)
-	for _, kind := range structures {
-		sizes := map[string][]uint64{"ring": {160, 1 << 16}, "maglev": {251, largestPrime}}[kind.name]
+	backends := chashtest.Numbered("b", 10)
+	for _, kind := range chashtest.Kinds {
+		sizes := map[string][]uint64{"ring": {160, 1 << 16}, "maglev": {251, largestPrime}}[kind.Name]
 		for number := range byte(12) {
 			for _, value := range extremes {
 				for _, size := range sizes {
@@ -56,7 +57,7 @@ func TestHostile_Options(t *testing.T) {
 					if number == 1 {
 						options = []formOption{{1, value}}
 					}
-					checkHostile(t, kind.name, options, backends)
+					checkHostile(t, kind.Name, options, backends)
 				}
 			}
 		}
@@ -66,7 +67,7 @@ func TestHostile_Options(t *testing.T) {
 // The heaviest backends, the most of them, and the longest names.
 func TestHostile_Backends(t *testing.T) {
 	weighing := func(n int, weight func(i int) uint32) []chash.Backend[string] {
-		backends := numbered("b", n)
+		backends := chashtest.Numbered("b", n)
 		for i := range backends {
 			backends[i].Weight = weight(i)
 		}
@@ -161,7 +162,7 @@ func TestHostile_CollidingNames(t *testing.T) {
 func TestCollidingNames_Slots(t *testing.T) {
 	names := cancelling(t, 300)
 	for _, m := range []int{1021, 65537} {
-		got := slotsOf(t, must(newMaglev(chash.Named(names...), chash.WithTableSize(m))), m)
+		got := chashtest.SlotsOf(t, chashtest.Must(chashtest.NewMaglev(chash.Named(names...), chash.WithTableSize(m))), m)
 		require.Equal(t, plainTable(names, m, xxhash.Sum64String), got, fmt.Sprint(m, " slots"))
 	}
 }

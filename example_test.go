@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"net/url"
 	"strings"
 
@@ -753,4 +754,256 @@ func ExampleWithHash() {
 	// user:2 a
 	// user:3 b
 	// user:4 b
+}
+
+// Slack lets shares be a little uneven, so that fewer keys move when a backend comes
+// or goes. Diff says how many, before the change is made.
+func ExampleWithSlack() {
+	backends := chash.Named()
+	for i := range 100 {
+		backends = append(backends, chash.Named(fmt.Sprintf("cache-%d", i))...)
+	}
+	for _, slack := range []struct {
+		name   string
+		option chash.MaglevOption // nil for none
+	}{
+		{"no slack", nil},
+		{"slack of 1 %", chash.WithSlack(0.01)},
+		{"no limit", chash.WithSlack(math.Inf(1))},
+	} {
+		table, err := chash.NewMaglev(backends, slack.option)
+		if err != nil {
+			log.Fatal(err)
+		}
+		without := table.Clone()
+		if err := without.Remove("cache-42"); err != nil {
+			log.Fatal(err)
+		}
+		diff, err := table.Diff(without)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s: moved %.2f times the fewest possible, largest share %.2f times the fair one\n",
+			slack.name, diff.Moved/diff.Least, table.Stats().MaxShareRatio)
+	}
+	// Output:
+	// no slack: moved 1.55 times the fewest possible, largest share 1.00 times the fair one
+	// slack of 1 %: moved 1.18 times the fewest possible, largest share 1.01 times the fair one
+	// no limit: moved 1.00 times the fewest possible, largest share 1.08 times the fair one
+}
+
+// One video is all that anybody watches. Its backend takes no more than its bound
+// of the requests in flight; what overflows goes to the next ones in the key's
+// order of preference, always the same, so that few backends need to cache it.
+func ExampleMaglev_Acquire() {
+	table, err := chash.NewMaglev(chash.Named("cache-0", "cache-1", "cache-2", "cache-3"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var inFlight []*chash.Lease[string]
+	for range 5 {
+		lease, err := table.Acquire("/video/cat")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("watched on", lease.Value)
+		inFlight = append(inFlight, &lease)
+	}
+	for _, lease := range inFlight {
+		lease.Release()
+	}
+	lease, err := table.Acquire("/video/cat")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release()
+	fmt.Println("with nothing else in flight:", lease.Value)
+
+	// Output:
+	// watched on cache-2
+	// watched on cache-1
+	// watched on cache-3
+	// watched on cache-2
+	// watched on cache-1
+	// with nothing else in flight: cache-2
+}
+
+// Requests without a key go round, and they too are load: where the third is still
+// in flight, a request with a key finds its backend full and goes to the next one.
+func ExampleMaglev_AcquireNext() {
+	table, err := chash.NewMaglev(chash.Named("cache-0", "cache-1", "cache-2", "cache-3"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	var inFlight []*chash.Lease[string]
+	for range 3 {
+		lease, err := table.AcquireNext()
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("without a key:", lease.Value)
+		inFlight = append(inFlight, &lease)
+	}
+	inFlight[0].Release()
+	inFlight[1].Release()
+	lease, err := table.Acquire("/video/cat") // of cache-2
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("/video/cat:", lease.Value)
+	lease.Release()
+	inFlight[2].Release()
+
+	// Output:
+	// without a key: cache-0
+	// without a key: cache-1
+	// without a key: cache-2
+	// /video/cat: cache-1
+}
+
+// Released with defer, a lease is given back whatever comes. A Release before it
+// does no harm: only the first of them counts.
+func ExampleLease_Release() {
+	shards, err := chash.NewRing(chash.Named("shard-0", "shard-1", "shard-2"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	store := func(key, value string) error {
+		shard, err := shards.Acquire(key)
+		if err != nil {
+			return err // chash.ErrNoBackends or chash.ErrNoHealthyBackends
+		}
+		defer shard.Release()
+		if value == "" {
+			return fmt.Errorf("nothing to store on %s", shard.Value)
+		}
+		fmt.Printf("%s=%s stored on %s\n", key, value, shard.Value)
+		shard.Release() // the shard is done, what follows is not its load
+		return nil
+	}
+	fmt.Println(store("a", "1"))
+	fmt.Println(store("a", ""))
+
+	// Output:
+	// a=1 stored on shard-1
+	// <nil>
+	// nothing to store on shard-1
+}
+
+// Two of four replicas have the adapter of a model loaded. Requests for it keep to these,
+// in the order of the key. Where both have more than their share of all requests, the
+// bound is that of these two alone.
+func ExampleMaglev_AcquireFunc() {
+	replicas, err := chash.NewMaglev(chash.Named("gpu-0", "gpu-1", "gpu-2", "gpu-3"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	loaded := map[string]bool{"gpu-1": true, "gpu-3": true}
+	var tried []string
+	for range 3 {
+		lease, err := replicas.AcquireFunc("conversation 7", func(name string) bool { return loaded[name] })
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Release()
+		tried = append(tried, lease.Value)
+	}
+	fmt.Println("with the adapter:", tried)
+
+	clear(loaded)
+	_, err = replicas.AcquireFunc("conversation 7", func(name string) bool { return loaded[name] })
+	fmt.Println(errors.Is(err, chash.ErrNoneAccepted), errors.Is(err, chash.ErrNoHealthyBackends))
+
+	// Output:
+	// with the adapter: [gpu-3 gpu-1 gpu-3]
+	// true true
+}
+
+// With few requests in flight a fair share is less than one lease, and what overlaps is
+// spread. A floor of 2 keeps up to two requests of a key together, whatever the shares.
+func ExampleWithLoadFloor() {
+	for _, floor := range []float64{0, 2} {
+		table, err := chash.NewMaglev(chash.Named("a", "b", "c", "d"), chash.WithLoadFloor(floor))
+		if err != nil {
+			log.Fatal(err)
+		}
+		var on []string
+		for range 3 {
+			lease, err := table.Acquire("hot")
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer lease.Release()
+			on = append(on, lease.Value)
+		}
+		fmt.Println("floor", floor, on)
+	}
+
+	// Output:
+	// floor 0 [c b a]
+	// floor 2 [c c b]
+}
+
+// Leases can be counted in tokens. One long prompt then weighs as much as many short
+// ones, and who comes after it goes elsewhere.
+func ExampleWithCost() {
+	replicas, err := chash.NewRing(chash.Named("gpu-0", "gpu-1", "gpu-2"), chash.WithLoadFloor(1000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, tokens := range []int64{300, 600, 8000, 400, 500} {
+		lease, err := replicas.Acquire("system prompt 12", chash.WithCost(tokens))
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Release()
+		fmt.Println(tokens, "tokens on", lease.Value)
+	}
+	fmt.Println(replicas.Stats().InFlight, "tokens in flight")
+	_, err = replicas.Acquire("system prompt 12", chash.WithCost(0))
+	fmt.Println(err)
+
+	// Output:
+	// 300 tokens on gpu-1
+	// 600 tokens on gpu-1
+	// 8000 tokens on gpu-1
+	// 400 tokens on gpu-0
+	// 500 tokens on gpu-0
+	// 9800 tokens in flight
+	// chash: invalid option: lease cost 0, the range is from 1 to 4294967295
+}
+
+// The table is chosen for the most backends that there will ever be.
+func ExampleTableSizeFor() {
+	size := chash.TableSizeFor(1000)
+	table, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.WithTableSize(size))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(size, table.Stats().Size)
+	// Output: 100003 100003
+}
+
+// Weights are thousandths of a processor, and one processor has the usual 160 points.
+func ExampleWithUnitWeight() {
+	ring, err := chash.NewRing([]chash.Backend[string]{
+		{Name: "small", Weight: 500},
+		{Name: "large", Weight: 4000},
+	}, chash.WithUnitWeight(1000))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ring.Stats().Size, "points")
+	// Output: 720 points
+}
+
+// Weights come from elsewhere: no ring of more than 10,000 points is ever built.
+func ExampleWithMaxSize() {
+	ring, err := chash.NewRing(chash.Named("a", "b"), chash.WithMaxSize(10_000))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ring.SetWeight("a", 3_000_000))
+	// Output:
+	// chash: ring is too large: 160 replicas for each 1 of a total weight of 3000001, the limit is 10000 points
 }

@@ -2,18 +2,14 @@ package chash_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,19 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // bounded is a structure with its leases, and with what tests see of them.
 type bounded interface {
-	structure
-	Acquire(key string, opts ...chash.LeaseOption) (chash.Lease[string], error)
-	AcquireBytes(key []byte, opts ...chash.LeaseOption) (chash.Lease[string], error)
-	AcquireHash(hash uint64, opts ...chash.LeaseOption) (chash.Lease[string], error)
-	AcquireFunc(key string, accept func(string) bool, opts ...chash.LeaseOption) (chash.Lease[string], error)
-	AcquireNext(opts ...chash.LeaseOption) (chash.Lease[string], error)
-	SetLoadFactor(factor float64) error
-	SetLoadFloor(n float64) error
-	Stats() chash.Stats
+	chashtest.Structure
 	Loads() map[string]int64
 	InFlight() int64
 	Counted() int64
@@ -61,7 +50,7 @@ func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash
 		watched(t)
 		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
 			t.Helper()
-			s, err := newMaglev(backends, chash.Options(opts...), chash.WithTableSize(1021))
+			s, err := chashtest.NewMaglev(backends, chash.Options(opts...), chash.WithTableSize(1021))
 			require.NoError(t, err)
 			return s.(bounded)
 		})
@@ -70,7 +59,7 @@ func onBounded(t *testing.T, test func(t *testing.T, build func(backends []chash
 		watched(t)
 		test(t, func(backends []chash.Backend[string], opts ...chash.Option) bounded {
 			t.Helper()
-			s, err := newRing(backends, chash.Options(opts...), chash.WithReplicas(20))
+			s, err := chashtest.NewRing(backends, chash.Options(opts...), chash.WithReplicas(20))
 			require.NoError(t, err)
 			return s.(bounded)
 		})
@@ -117,7 +106,7 @@ func checkLoads(t *testing.T, s bounded, want map[string]int64) {
 		backends[b.Name] = b
 	}
 	counted := int64(0)
-	for _, b := range answeringOf(backends) {
+	for _, b := range chashtest.AnsweringOf(backends) {
 		counted += want[b.Name]
 	}
 	if got := s.Counted(); got != counted {
@@ -155,12 +144,6 @@ func TestBoundOf(t *testing.T) {
 	}
 }
 
-// zipf returns a draw of keys of which few are hot.
-func zipf(random *rand.Rand, keys uint64) func() string {
-	z := rand.NewZipf(random, 1.2, 1, keys-1)
-	return func() string { return fmt.Sprint("key-", z.Uint64()) }
-}
-
 // A ledgerTwin is what leases are to do, one after the other, in exact numbers.
 type ledgerTwin struct {
 	factor, floor float64
@@ -182,7 +165,7 @@ func (w *ledgerTwin) inFlight() int64 {
 // counted is the sum of the loads that count towards a bound: of the backends which can
 // get a lease, or of those that are named.
 func (w *ledgerTwin) counted(names ...string) (total, weights int64) {
-	for _, b := range answeringOf(w.backends) {
+	for _, b := range chashtest.AnsweringOf(w.backends) {
 		if names == nil || slices.Contains(names, b.Name) {
 			total += w.loads[b.Name]
 			weights += int64(b.Weight)
@@ -195,7 +178,7 @@ func (w *ledgerTwin) counted(names ...string) (total, weights int64) {
 // is, the structure itself says; TestNext and TestRotation show that.
 func (w *ledgerTwin) rotation(s bounded) []string {
 	var order []string
-	for _, b := range answeringOf(w.backends) {
+	for _, b := range chashtest.AnsweringOf(w.backends) {
 		order = append(order, b.Name)
 	}
 	if len(order) == 0 {
@@ -280,7 +263,7 @@ func TestAcquire_Twin(t *testing.T) {
 				}
 				return b
 			}
-			names := manyNames("b", 12)
+			names := chashtest.ManyNames("b", 12)
 			var leases []twinLease
 			for range 3000 {
 				name := names[random.IntN(len(names))]
@@ -375,14 +358,14 @@ func TestAcquire_Twin(t *testing.T) {
 
 // TestAcquire_Unloaded: where there is room a key goes where Get sends it.
 func TestAcquire_Unloaded(t *testing.T) {
-	backends := chash.Named(manyNames("b", 9)...)
+	backends := chash.Named(chashtest.ManyNames("b", 9)...)
 	backends[3].State = chash.Unhealthy
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		for name, opt := range map[string]chash.Option{"": nil, "seeded": chash.WithSeed(7), "own hash": chash.WithHash(xxhash.Sum64String)} {
 			s := build(backends, opt)
-			for _, key := range sampleKeys {
+			for _, key := range chashtest.SampleKeys {
 				lease := acquire(t, s, key)
-				if want := must(s.Get(key)); lease.Value != want {
+				if want := chashtest.Must(s.Get(key)); lease.Value != want {
 					t.Errorf("Acquire(%q), %s = %q, want %q", key, name, lease.Value, want)
 				}
 				lease.Release()
@@ -397,9 +380,9 @@ func TestAcquire_Unloaded(t *testing.T) {
 // the bound is 1 for up to 8 leases, and 2 from the ninth on.
 func TestAcquire_Overflow(t *testing.T) {
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		s := build(chash.Named(manyNames("b", 10)...))
-		for _, key := range sampleKeys[:20] {
-			order := must(s.GetN(key, 10))
+		s := build(chash.Named(chashtest.ManyNames("b", 10)...))
+		for _, key := range chashtest.SampleKeys[:20] {
+			order := chashtest.Must(s.GetN(key, 10))
 			want := slices.Concat(order[:8], order[:8])
 			var leases []*chash.Lease[string]
 			for i := range want {
@@ -476,197 +459,26 @@ func TestAcquire_Lazily(t *testing.T) {
 		require.NoError(t, s.Remove("c"))
 		require.NoError(t, s.SetWeight("d", 3))
 		require.NoError(t, s.SetValue("e", "E"))
-		must(s.Get("key"))
+		chashtest.Must(s.Get("key"))
 		if s.HasQuotas() || s.Tallies() != 0 {
 			t.Errorf("counters made before Acquire = %d, want none", s.Tallies())
 		}
 		checkLoads(t, s, nil)
-		before := stateOf(s)
+		before := chashtest.StateOf(s)
 		lease := acquire(t, s, "key")
-		checkState(t, s, "Acquire", before)
+		chashtest.CheckState(t, s, "Acquire", before)
 		// One for each backend that leads a healthy placement.
 		if got := s.Tallies(); got != 2 {
 			t.Errorf("counters made by Acquire = %d, want 2", got)
 		}
 		lease.Release()
-		checkState(t, s, "Release", before)
+		chashtest.CheckState(t, s, "Release", before)
 		if clone := s.Clone().(bounded); clone.HasQuotas() || clone.Tallies() != 0 {
 			t.Errorf("counters of a clone = %d, want none", clone.Tallies())
 		}
 	})
 	if chash.TallySize < 128 {
 		t.Errorf("size of a counter = %d, want cache lines of its own, which is 128 at least", chash.TallySize)
-	}
-}
-
-// TestAcquire_FirstOnesTogether: however many come first at once, they count with
-// one set of counters. A change of the membership is held up where it hashes, so
-// that they all come before the counters are made.
-func TestAcquire_FirstOnesTogether(t *testing.T) {
-	for _, kind := range structures {
-		t.Run(kind.name, func(t *testing.T) {
-			gate, reached := make(chan struct{}), make(chan struct{})
-			var once sync.Once
-			made, err := kind.make(chash.Named(manyNames("b", 7)...), chash.WithHash(func(key string) uint64 {
-				if strings.Contains(key, "late") {
-					once.Do(func() { close(reached) })
-					<-gate
-				}
-				return xxhash.Sum64String(key)
-			}))
-			require.NoError(t, err)
-			s := made.(bounded)
-			added := make(chan error)
-			go func() { added <- s.Add(chash.Named("late")...) }()
-			<-reached
-			var begun atomic.Int64
-			go func() {
-				for begun.Load() < holders {
-					runtime.Gosched()
-				}
-				for range 100 { // each is as good as in Acquire
-					runtime.Gosched()
-				}
-				close(gate)
-			}()
-			leases := together(holders, func(i int) *chash.Lease[string] {
-				begun.Add(1)
-				return acquire(t, s, fmt.Sprint("key-", i))
-			})
-			require.NoError(t, <-added)
-			want := map[string]int64{}
-			for _, lease := range leases {
-				want[lease.Value]++
-			}
-			checkLoads(t, s, want)
-			together(holders, func(i int) int { leases[i].Release(); return 0 })
-			checkLoads(t, s, nil)
-		})
-	}
-}
-
-// together calls f in n goroutines that begin at once, and returns the results.
-func together[R any](n int, f func(i int) R) []R {
-	results := make([]R, n)
-	gate := make(chan struct{})
-	var done sync.WaitGroup
-	for i := range n {
-		done.Add(1)
-		go func() {
-			defer done.Done()
-			<-gate
-			results[i] = f(i)
-		}()
-	}
-	close(gate)
-	done.Wait()
-	return results
-}
-
-// threads has goroutines run on more threads than there may be processors, so that the
-// system takes the processor away from one at any instruction while the others go on.
-// On two busy processors with a thread each, a mistake in between goes unseen.
-func threads(t *testing.T) {
-	t.Helper()
-	before := runtime.GOMAXPROCS(max(8, runtime.GOMAXPROCS(0)))
-	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
-}
-
-// inStep is for how many rounds a pair runs: enough that the two meet within a few
-// instructions many times, if there are two processors.
-const inStep = 30000
-
-// pair calls f in two goroutines, which begin each round at about the same time.
-// The last to come has a lead, as the other has yet to hear of it, and waits for
-// longer and longer, over and over, to make up for that. The first to come waits
-// for the other, which may be a whole time slice away from having a processor; but
-// for a second in all, where it seldom has one.
-func pair(f func(i, round int)) {
-	const patience = 10_000 // after which the other may need this one's processor
-	late := time.Now().Add(time.Second)
-	var begun, idle atomic.Int64
-	together(2, func(i int) int {
-		alone := false // it has waited for long enough
-		for round := range inStep {
-			if both := int64(2*round + 2); begun.Add(1) == both {
-				for range round % 256 {
-					idle.Load()
-				}
-			} else {
-				for waits := 0; begun.Load() < both && !alone; waits++ {
-					if waits > patience {
-						alone = time.Now().After(late)
-						runtime.Gosched()
-					}
-				}
-			}
-			f(i, round)
-		}
-		return 0
-	})
-}
-
-// TestAcquire_LastPlace: of two who come for a backend's last place at the same
-// time one gets it, and the other goes on. With three equal backends and up to two
-// leases each has one place.
-func TestAcquire_LastPlace(t *testing.T) {
-	threads(t)
-	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		s := build(chash.Named("a", "b", "c"))
-		var taken [3]atomic.Int64
-		var shared atomic.Int64
-		pair(func(int, int) {
-			lease := acquire(t, s, "key")
-			place := &taken[lease.Value[0]-'a']
-			alone := place.Add(1) == 1
-			for range 100 { // the other, if it is here, has time to be seen
-				alone = alone && place.Load() == 1
-			}
-			if !alone {
-				shared.Add(1)
-			}
-			place.Add(-1)
-			lease.Release()
-		})
-		if got := shared.Load(); got != 0 {
-			t.Errorf("places that two leases got = %d, want 0", got)
-		}
-		checkLoads(t, s, nil)
-	})
-}
-
-// TestAcquire_WhileChangesWait: with the counters made, Acquire and Release wait
-// for no change of the membership. One is held up in the middle, where it hashes,
-// and they go on.
-func TestAcquire_WhileChangesWait(t *testing.T) {
-	for _, kind := range structures {
-		t.Run(kind.name, func(t *testing.T) {
-			gate, reached := make(chan struct{}), make(chan struct{})
-			var once sync.Once
-			made, err := kind.make(chash.Named("a", "b", "c"), chash.WithHash(func(key string) uint64 {
-				if strings.Contains(key, "late") {
-					once.Do(func() { close(reached) })
-					<-gate
-				}
-				return xxhash.Sum64String(key)
-			}))
-			require.NoError(t, err)
-			s := made.(bounded)
-			acquire(t, s, "key").Release()
-			added := make(chan error)
-			go func() { added <- s.Add(chash.Named("late")...) }()
-			<-reached
-			for _, key := range sampleKeys[:100] {
-				lease := acquire(t, s, key)
-				if lease.Value == "late" {
-					t.Errorf("Acquire(%q) = late, which is not there yet", key)
-				}
-				lease.Release()
-			}
-			close(gate)
-			require.NoError(t, <-added)
-			checkLoads(t, s, nil)
-		})
 	}
 }
 
@@ -763,153 +575,24 @@ func TestRelease_AfterRemoval(t *testing.T) {
 	})
 }
 
-// TestAcquire_OutdatedSnapshot holds an Acquire up where it hashes its key, with
-// the state of before already in hand, and changes the membership meanwhile.
-func TestAcquire_OutdatedSnapshot(t *testing.T) {
-	for _, kind := range structures {
-		for _, c := range []float64{chash.DefaultLoadFactor, math.MaxFloat64} {
-			// heldUp returns what Acquire gives when change comes in between. The key
-			// "slower" hashes like the one that is held up.
-			heldUp := func(t *testing.T, change func(s bounded)) (bounded, *chash.Lease[string], error) {
-				t.Helper()
-				gate, reached := make(chan struct{}), make(chan struct{})
-				var once sync.Once
-				made, err := kind.make(chash.Named("a", "b", "c"), chash.WithLoadFactor(c), chash.WithHash(func(key string) uint64 {
-					if key == "slow" {
-						once.Do(func() { close(reached) })
-						<-gate
-					}
-					return xxhash.Sum64String(strings.TrimSuffix(key, "er"))
-				}))
-				require.NoError(t, err)
-				s := made.(bounded)
-				acquire(t, s, "key").Release()
-				var lease *chash.Lease[string]
-				done := make(chan error)
-				go func() {
-					l, err := s.Acquire("slow")
-					lease = &l
-					done <- err
-				}()
-				<-reached
-				change(s)
-				close(gate)
-				err = <-done
-				return s, lease, err
-			}
-			name := fmt.Sprintf("%s/factor=%v/", kind.name, c)
-
-			t.Run(name+"all replaced", func(t *testing.T) {
-				s, lease, err := heldUp(t, func(s bounded) { require.NoError(t, s.Set(chash.Named("d"))) })
-				if err != nil || lease.Value != "d" {
-					t.Errorf("Acquire = %q, %v, want d, the only one left", lease.Value, err)
-				}
-				checkLoads(t, s, map[string]int64{"d": 1})
-				lease.Release()
-				checkLoads(t, s, nil)
-			})
-			t.Run(name+"removed and added again", func(t *testing.T) {
-				s, lease, err := heldUp(t, func(s bounded) {
-					s.Clear()
-					require.NoError(t, s.Add(chash.Named("a", "b", "c")...))
-				})
-				require.NoError(t, err)
-				checkLoads(t, s, map[string]int64{lease.Value: 1})
-				lease.Release()
-				checkLoads(t, s, nil)
-			})
-			t.Run(name+"its backend replaced", func(t *testing.T) {
-				// Once its backend is found to be gone, what counts is the state of now,
-				// in which the key is not where it goes on to in the state of before.
-				var want string
-				s, lease, err := heldUp(t, func(s bounded) {
-					gone := must(s.Get("slower"))
-					require.NoError(t, s.Remove(gone))
-					require.NoError(t, s.Add(chash.Backend[string]{Name: "new", Weight: 50, Value: "new"}))
-					want = must(s.Get("slower"))
-				})
-				if err != nil || lease.Value != want || want != "new" {
-					t.Errorf("Acquire = %q, %v, want %q, which is to be new", lease.Value, err, want)
-				}
-				lease.Release()
-				checkLoads(t, s, nil)
-			})
-			t.Run(name+"its backend unhealthy", func(t *testing.T) {
-				var want string
-				s, lease, err := heldUp(t, func(s bounded) {
-					require.NoError(t, s.SetState(must(s.Get("slower")), chash.Unhealthy))
-					want = must(s.Get("slower"))
-				})
-				if err != nil || lease.Value != want {
-					t.Errorf("Acquire = %q, %v, want %q, as its backend gets no leases", lease.Value, err, want)
-				}
-				checkLoads(t, s, map[string]int64{want: 1})
-				lease.Release()
-				checkLoads(t, s, nil)
-			})
-			for change, test := range map[string]struct {
-				call func(s bounded)
-				want error
-			}{
-				"cleared": {func(s bounded) { s.Clear() }, chash.ErrNoBackends},
-				"replaced by an unhealthy one": {func(s bounded) {
-					require.NoError(t, s.Set([]chash.Backend[string]{{Name: "d", State: chash.Unhealthy}}))
-				}, chash.ErrNoHealthyBackends},
-			} {
-				t.Run(name+change, func(t *testing.T) {
-					s, lease, err := heldUp(t, test.call)
-					if err != test.want || lease.Value != "" {
-						t.Errorf("Acquire = %q, %v, want \"\", %v", lease.Value, err, test.want)
-					}
-					checkLoads(t, s, nil)
-				})
-			}
-			t.Run(name+"removed with leases", func(t *testing.T) {
-				// They keep the counter, so that the name's load is right whichever
-				// state it is that the Acquire goes by.
-				var held []*chash.Lease[string]
-				s, lease, err := heldUp(t, func(s bounded) {
-					for _, key := range sampleKeys[:30] {
-						held = append(held, acquire(t, s, key))
-					}
-					s.Clear()
-					require.NoError(t, s.Add(chash.Named("d")...))
-				})
-				require.NoError(t, err)
-				want := map[string]int64{lease.Value: 1}
-				for _, l := range held {
-					want[l.Value]++
-				}
-				checkLoads(t, s, want)
-				require.NoError(t, s.Add(chash.Named("a", "b", "c")...))
-				checkLoads(t, s, want)
-				for _, l := range append(held, lease) {
-					l.Release()
-				}
-				checkLoads(t, s, nil)
-			})
-		}
-	}
-}
-
 // TestRelease_Once: a lease is given back once, however often and by however many
 // it is released.
 func TestRelease_Once(t *testing.T) {
-	threads(t)
+	chashtest.Threads(t)
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(chash.Named("a"))
 		kept := acquire(t, s, "key")
 		for range 50 {
 			lease := acquire(t, s, "key")
-			together(64, func(int) int { lease.Release(); return 0 })
+			chashtest.Together(64, func(int) int { lease.Release(); return 0 })
 			lease.Release()
 			checkLoads(t, s, map[string]int64{"a": 1})
 		}
-		leases := make([]*chash.Lease[string], inStep)
+		leases := make([]*chash.Lease[string], chashtest.InStep)
 		for i := range leases {
 			leases[i] = acquire(t, s, "key")
 		}
-		pair(func(_, round int) { leases[round].Release() })
+		chashtest.Pair(func(_, round int) { leases[round].Release() })
 		checkLoads(t, s, map[string]int64{"a": 1})
 		kept.Release()
 		checkLoads(t, s, nil)
@@ -980,8 +663,8 @@ func TestAcquire_StandIn(t *testing.T) {
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(backends)
 		var key string
-		for _, key = range sampleKeys {
-			if must(s.Get(key)) == "heavy" {
+		for _, key = range chashtest.SampleKeys {
+			if chashtest.Must(s.Get(key)) == "heavy" {
 				break
 			}
 		}
@@ -1013,17 +696,17 @@ var invalidLoadFactors = map[float64]string{
 
 func TestWithLoadFactor_Invalid(t *testing.T) {
 	for c, text := range invalidLoadFactors {
-		for _, kind := range structures {
-			s, err := kind.make(chash.Named("a"), chash.WithLoadFactor(c))
-			checkError(t, fmt.Sprintf("New(%s, WithLoadFactor(%v))", kind.name, c), err, chash.ErrInvalidOption, text)
+		for _, kind := range chashtest.Kinds {
+			s, err := kind.New(chash.Named("a"), chash.WithLoadFactor(c))
+			chashtest.CheckError(t, fmt.Sprintf("New(%s, WithLoadFactor(%v))", kind.Name, c), err, chash.ErrInvalidOption, text)
 			if s != nil {
-				t.Errorf("New(%s, WithLoadFactor(%v)) = a structure, want none", kind.name, c)
+				t.Errorf("New(%s, WithLoadFactor(%v)) = a structure, want none", kind.Name, c)
 			}
 		}
 	}
 	// The last one counts, like of all options.
-	for _, kind := range structures {
-		_, err := kind.make(nil, chash.WithLoadFactor(0), chash.WithLoadFactor(math.Nextafter(1, 2)))
+	for _, kind := range chashtest.Kinds {
+		_, err := kind.New(nil, chash.WithLoadFactor(0), chash.WithLoadFactor(math.Nextafter(1, 2)))
 		require.NoError(t, err)
 	}
 }
@@ -1037,14 +720,14 @@ func TestSetLoadFactor(t *testing.T) {
 			if used {
 				acquire(t, s, "key").Release()
 			}
-			before := stateOf(s)
+			before := chashtest.StateOf(s)
 			clone := s.Clone().(bounded)
 			require.NoError(t, s.SetLoadFactor(3))
-			checkState(t, s, "SetLoadFactor", before)
+			chashtest.CheckState(t, s, "SetLoadFactor", before)
 			if got := s.HasQuotas(); got != used {
 				t.Errorf("counters made after SetLoadFactor = %t, want %t", got, used)
 			}
-			home := must(s.Get("key"))
+			home := chashtest.Must(s.Get("key"))
 			// The bound of one of four equal backends is ceil(3/4*total): a third
 			// lease of 3 still finds room, the fourth does not.
 			for i, want := range []bool{true, true, true, false} {
@@ -1077,7 +760,7 @@ func TestSetLoadFactor_Invalid(t *testing.T) {
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(chash.Named("a", "b"), chash.WithLoadFactor(2))
 		for c, text := range invalidLoadFactors {
-			checkError(t, fmt.Sprintf("SetLoadFactor(%v)", c), s.SetLoadFactor(c), chash.ErrInvalidOption, text)
+			chashtest.CheckError(t, fmt.Sprintf("SetLoadFactor(%v)", c), s.SetLoadFactor(c), chash.ErrInvalidOption, text)
 		}
 		if got := s.Stats().LoadFactor; got != 2 {
 			t.Errorf("LoadFactor after failing calls = %v, want 2", got)
@@ -1089,14 +772,14 @@ func TestSetLoadFactor_Invalid(t *testing.T) {
 // take turns with it.
 func TestAcquireNext(t *testing.T) {
 	backends := []chash.Backend[string]{
-		backend("a", "", 2, 0), backend("b", "", 1, 0), backend("c", "", 1, chash.Unhealthy), backend("d", "0", 1, 0), backend("e", "", 1, chash.Draining),
+		chashtest.Backend("a", "", 2, 0), chashtest.Backend("b", "", 1, 0), chashtest.Backend("c", "", 1, chash.Unhealthy), chashtest.Backend("d", "0", 1, 0), chashtest.Backend("e", "", 1, chash.Draining),
 	}
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(backends, chash.WithLoadFactor(100))
 		for round := range 4 {
 			for i, want := range []string{"a", "d", "b", "a"} {
 				if (round+i)%2 == 0 {
-					if got := must(s.Next()); got != want {
+					if got := chashtest.Must(s.Next()); got != want {
 						t.Errorf("Next() in round %d = %q, want %q", round, got, want)
 					}
 					continue
@@ -1117,7 +800,7 @@ func TestAcquireNext(t *testing.T) {
 func TestAcquireNext_PastManyFull(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 1))
 	w := &ledgerTwin{factor: chash.DefaultLoadFactor, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
-	backends := chash.Named(manyNames("b", 200)...)
+	backends := chash.Named(chashtest.ManyNames("b", 200)...)
 	backends[70].Weight = 1 << 20 // so that the others have room for one lease each
 	for i := range backends {
 		backends[i].Weight = max(backends[i].Weight, 1)
@@ -1150,17 +833,17 @@ func TestAcquireNext_PastManyFull(t *testing.T) {
 }
 
 func TestAcquire_DoesNotAllocate(t *testing.T) {
-	for _, kind := range structures {
-		for _, c := range allocationCases() {
-			t.Run(kind.name+"/"+c.name, func(t *testing.T) {
-				made, err := kind.make(c.backends, c.opts...)
+	for _, kind := range chashtest.Kinds {
+		for _, c := range chashtest.AllocationCases() {
+			t.Run(kind.Name+"/"+c.Name, func(t *testing.T) {
+				made, err := kind.New(c.Backends, c.Opts...)
 				require.NoError(t, err)
 				s := made.(bounded)
 				for _, held := range []int{0, 30} { // those behind it go past full backends
 					for range held {
 						_, _ = s.Acquire("key")
 					}
-					for _, key := range append(allocationKeys, "key") {
+					for _, key := range append(chashtest.AllocationKeys, "key") {
 						if got := testing.AllocsPerRun(20, func() {
 							lease, _ := s.Acquire(key)
 							lease.Release()
@@ -1183,10 +866,10 @@ func TestAcquire_DoesNotAllocate(t *testing.T) {
 // TestAcquire_PastManyFull: a hot key's walk past more full backends than a
 // cursor tells apart without allocating does not allocate either.
 func TestAcquire_PastManyFull(t *testing.T) {
-	backends := chash.Named(manyNames("b", 200)...)
+	backends := chash.Named(chashtest.ManyNames("b", 200)...)
 	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
 		s := build(backends)
-		order := must(s.GetN("key", 200))
+		order := chashtest.Must(s.GetN("key", 200))
 		for i := range 160 { // which is up to where the bound is 1
 			if lease := acquire(t, s, "key"); lease.Value != order[i] {
 				t.Fatalf("lease %d = %q, want %q", i, lease.Value, order[i])
@@ -1203,354 +886,419 @@ func TestAcquire_PastManyFull(t *testing.T) {
 	})
 }
 
-// weightedBackends are backends of different weights, some unhealthy, and the sum
-// of the weights of the others.
-func weightedBackends(n int) (backends []chash.Backend[string], weights map[string]uint32, healthy int64) {
-	backends = chash.Named(manyNames("b", n)...)
-	weights = map[string]uint32{}
-	for i := range backends {
-		backends[i].Weight = 1 + uint32(i%4)
-		if i%5 == 4 {
-			backends[i].State = chash.Unhealthy
-			continue
-		}
-		weights[backends[i].Name] = backends[i].Weight
-		healthy += int64(backends[i].Weight)
-	}
-	return backends, weights, healthy
-}
-
 const holders = 64
-
-// TestAcquire_BoundWhileFilling: while leases are only taken, no load is ever
-// above its bound, not even by 1, whatever races.
-//
-// Each lease raised its backend's load from n to n+1 where n was below the bound
-// for a total read before; the total has not fallen since, and so the bound has
-// not. The observer reads a load before the total, for the same reason.
-func TestAcquire_BoundWhileFilling(t *testing.T) {
-	threads(t)
-	backends, weights, healthy := weightedBackends(11)
-	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		for _, c := range []float64{chash.DefaultLoadFactor, 1.0625, 3} {
-			s := build(backends, chash.WithLoadFactor(c))
-			check := func() {
-				loads := s.Loads()
-				total := s.Counted()
-				for name, load := range loads {
-					if bound := boundOf(c, total, weights[name], healthy); load > bound {
-						t.Errorf("load of %q with factor %v = %d of %d, want %d at most", name, c, load, total, bound)
-					}
-				}
-			}
-			leases := make([][40]*chash.Lease[string], holders)
-			var left atomic.Int64
-			left.Store(holders)
-			observed := make(chan struct{})
-			go func() {
-				defer close(observed)
-				for left.Load() > 0 {
-					check()
-				}
-			}()
-			together(holders, func(i int) int {
-				defer left.Add(-1)
-				key := zipf(rand.New(rand.NewPCG(uint64(i), 2)), 1000)
-				for at := range leases[i] {
-					leases[i][at] = acquire(t, s, key())
-				}
-				return 0
-			})
-			<-observed
-			check()
-			want := map[string]int64{}
-			for i := range leases {
-				for _, lease := range leases[i] {
-					want[lease.Value]++
-				}
-			}
-			checkLoads(t, s, want)
-			together(holders, func(i int) int {
-				for _, lease := range leases[i] {
-					lease.Release()
-				}
-				return 0
-			})
-			checkLoads(t, s, nil)
-		}
-	})
-}
-
-// TestAcquire_BoundUnderChurn: 64 goroutines release and take leases at once, one
-// call each a round, then all wait with what they hold in flight. Every third
-// round they only take.
-//
-// How far above its bound a load can be then: an Acquire reads a total of which
-// part may be released before it takes its lease. In one round it is peak at
-// most: what was in flight before the round and every lease taken in it. So
-// whoever raised a load in this round raised it to ceil(c*peak*weight/healthy) at
-// most; a load that nobody raised is at most what it was. The bound for the total
-// of now is c*weight/healthy lower for each lease released in this round, and
-// this is all that racing explains: where nothing is released it is nothing.
-func TestAcquire_BoundUnderChurn(t *testing.T) {
-	backends, weights, healthy := weightedBackends(11)
-	const c = chash.DefaultLoadFactor
-	rounds := 400
-	if testing.Short() {
-		rounds = 100
-	}
-	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		s := build(backends)
-		var keys [holders]func() string
-		var random [holders]*rand.Rand
-		for i := range holders {
-			random[i] = rand.New(rand.NewPCG(uint64(i), 3))
-			keys[i] = zipf(random[i], 1000)
-		}
-		var held [holders][]*chash.Lease[string]
-		before, inFlight, atBound := map[string]int64{}, int64(0), 0
-		for round := range rounds {
-			taken := together(holders, func(i int) int64 {
-				if n := len(held[i]); n > 0 && round%3 > 0 && random[i].IntN(8) < n+2 {
-					at := random[i].IntN(n)
-					held[i][at].Release()
-					held[i] = slices.Delete(held[i], at, at+1)
-					return 0
-				}
-				if random[i].IntN(4) == 0 {
-					held[i] = append(held[i], acquireNext(t, s))
-				} else {
-					held[i] = append(held[i], acquire(t, s, keys[i]()))
-				}
-				return 1
-			})
-			want, peak := map[string]int64{}, inFlight
-			for i := range holders {
-				peak += taken[i]
-				for _, lease := range held[i] {
-					want[lease.Value]++
-				}
-			}
-			checkLoads(t, s, want)
-			for name, load := range want {
-				bound := boundOf(c, peak, weights[name], healthy)
-				if load > max(bound, before[name]) {
-					t.Fatalf("load of %q in round %d = %d, which was %d, want %d at most", name, round, load, before[name], bound)
-				}
-				if load == bound {
-					atBound++
-				}
-			}
-			before, inFlight = want, s.InFlight()
-		}
-		if atBound == 0 {
-			t.Error("loads at their bound = 0, want some: the test shows little")
-		}
-		together(holders, func(i int) int {
-			for _, lease := range held[i] {
-				lease.Release()
-			}
-			return 0
-		})
-		checkLoads(t, s, nil)
-	})
-}
-
-// TestAcquire_BoundInTheRun: 64 goroutines take and release leases in the run,
-// each one at a time, and in between they wait in flight for one of a few tokens.
-// The total counts each of them once at most, so it is never above 64, and at no
-// moment a load is above the bound for 64. Where that is 1, as for one of 80 equal
-// backends, a lease is a lock on its backend.
-//
-// The test's own count of a backend goes up after Acquire and down before Release,
-// so that it is never above the load.
-func TestAcquire_BoundInTheRun(t *testing.T) {
-	threads(t)
-	const c = chash.DefaultLoadFactor
-	rounds := 600
-	if testing.Short() {
-		rounds = 200
-	}
-	weighted, weights, healthy := weightedBackends(11)
-	equal, ones := chash.Named(manyNames("b", 80)...), map[string]uint32{}
-	for i := range equal {
-		ones[equal[i].Name] = 1
-	}
-	tests := []struct {
-		name     string
-		backends []chash.Backend[string]
-		weights  map[string]uint32
-		healthy  int64
-		keys     uint64
-		wait     bool
-	}{
-		{"weighted backends", weighted, weights, healthy, 1000, true},
-		{"a lock", equal, ones, 80, 1000, true},
-		{"a lock, one key", equal, ones, 80, 1, false},
-	}
-	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		for _, test := range tests {
-			t.Run(test.name, func(t *testing.T) {
-				s := build(test.backends)
-				bounds, counts := map[string]int64{}, map[string]*atomic.Int64{}
-				for name, weight := range test.weights {
-					bounds[name] = boundOf(c, holders, weight, test.healthy)
-					counts[name] = new(atomic.Int64)
-				}
-				tokens := make(chan struct{}, 8)
-				var beyond atomic.Int64
-				together(holders, func(i int) int {
-					key := zipf(rand.New(rand.NewPCG(uint64(i), 4)), test.keys)
-					for range rounds {
-						lease := acquire(t, s, key())
-						count := counts[lease.Value]
-						if count.Add(1) > bounds[lease.Value] {
-							beyond.Add(1)
-						}
-						if test.wait {
-							tokens <- struct{}{}
-							<-tokens
-						}
-						count.Add(-1)
-						lease.Release()
-					}
-					return 0
-				})
-				if got := beyond.Load(); got != 0 {
-					t.Errorf("leases beyond their backend's bound = %d, want 0", got)
-				}
-				checkLoads(t, s, nil)
-			})
-		}
-	})
-}
-
-// TestAcquire_WhileAllChanges: with one healthy backend or more at each moment
-// Acquire and AcquireNext never fail, whatever changes meanwhile; what they return
-// was there, and in the end nothing is left in flight.
-func TestAcquire_WhileAllChanges(t *testing.T) {
-	sets := [2][]chash.Backend[string]{
-		chash.Named(manyNames("x", 5)...), chash.Named(manyNames("y", 3)...),
-	}
-	sets[1] = append(sets[1], chash.Backend[string]{Name: "x0", HashKey: "y0", Weight: 3, Value: "x0"})
-	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
-		s := build(sets[0], chash.WithLoadFactor(1.01))
-		var mu sync.Mutex
-		held := map[int][]*chash.Lease[string]{} // by reader and round, in thousands
-		readWhile(t, func(round int) error {
-			key := fmt.Sprint("key-", round%7)
-			call, take := fmt.Sprintf("Acquire(%q)", key), func() (chash.Lease[string], error) { return s.Acquire(key) }
-			if round%3 == 0 {
-				call, take = "AcquireNext()", func() (chash.Lease[string], error) { return s.AcquireNext() }
-			}
-			lease, err := take()
-			if err != nil {
-				return fmt.Errorf("%s = %v, want no error", call, err)
-			}
-			if !strings.HasPrefix(lease.Value, "x") && !strings.HasPrefix(lease.Value, "y") {
-				return fmt.Errorf("%s = %q, want a backend that was there", call, lease.Value)
-			}
-			mu.Lock()
-			held[round%11] = append(held[round%11], &lease)
-			mine := held[(round+1)%11]
-			held[(round+1)%11] = nil
-			mu.Unlock()
-			for _, l := range mine {
-				l.Release()
-			}
-			return nil
-		}, func(i int) {
-			var err error
-			switch i % 10 {
-			case 0, 5:
-				err = s.Set(sets[i/5%2])
-			case 1:
-				err = s.SetState("x1", chash.Unhealthy)
-			case 2:
-				err = errors.Join(s.SetState("x2", chash.Unhealthy), s.SetState("x3", chash.Unhealthy), s.SetState("x4", chash.Unhealthy))
-			case 3:
-				err = errors.Join(s.SetState("x1", chash.Draining), s.SetWeight("x0", 1+uint32(i%7)))
-			case 4:
-				err = errors.Join(s.Remove("x2"), s.Add(chash.Named("x2")...))
-			case 6:
-				err = s.SetState("y0", chash.Unhealthy)
-			case 7:
-				err = errors.Join(s.Remove("y1"), s.Add(chash.Named("y1")...))
-			case 8:
-				err = s.SetValue("y2", fmt.Sprint("y", i))
-			case 9:
-				err = errors.Join(s.SetWeight("y2", 1+uint32(i%5)), s.SetLoadFactor(1.01+float64(i%3)))
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
-		for _, leases := range held {
-			for _, l := range leases {
-				l.Release()
-			}
-		}
-		checkLoads(t, s, nil)
-		require.NoError(t, s.Set(sets[0]))
-		if got, want := s.Tallies(), len(sets[0]); got != want {
-			t.Errorf("counters in the end = %d, want %d", got, want)
-		}
-	})
-}
 
 // The benchmarks hold a key's leases against the lookup that they begin with.
 
-func BenchmarkAcquire(b *testing.B) {
-	keys := make([]string, 1<<12)
-	for i := range keys {
-		keys[i] = fmt.Sprintf("/user/%013d", i*i*7919)
-	}
-	for _, kind := range structures {
-		made, err := kind.make(chash.Named(manyNames("backend-", 64)...))
-		require.NoError(b, err)
-		s := made.(bounded)
-		name := kind.name + "/members=64/"
-		one := func(key string) {
-			lease, err := s.Acquire(key)
-			if err != nil {
-				b.Error(err)
+// TestAcquireFunc_Asks: accept is asked about each healthy placement in the key's order,
+// once, up to the one that it takes.
+func TestAcquireFunc_Asks(t *testing.T) {
+	backends := chash.Named(chashtest.ManyNames("b", 50)...) // more than are told apart without allocating
+	backends[2].State, backends[3].State = chash.Unhealthy, chash.Draining
+	backends[4].HashKey, backends[5].HashKey = "shared", "shared"
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(backends)
+		for _, key := range chashtest.SampleKeys[:40] {
+			order := chashtest.Must(s.GetN(key, 50))
+			for _, stop := range []int{0, 1, 40, len(order) - 1, len(order)} {
+				var asked []string
+				lease, err := s.AcquireFunc(key, func(value string) bool {
+					asked = append(asked, value)
+					return len(asked) > stop
+				})
+				want, wantErr := "", chash.ErrNoneAccepted
+				if stop < len(order) {
+					want, wantErr = order[stop], nil
+				}
+				if lease.Value != want || err != wantErr || !slices.Equal(asked, order[:min(stop+1, len(order))]) {
+					t.Errorf("AcquireFunc(%q) that refuses %d = %q, %v, want %q, %v; it asks for %q", key, stop, lease.Value, err, want, wantErr, asked)
+				}
+				lease.Release()
+			}
+			lease, err := s.AcquireFunc(key, nil)
+			if err != nil || lease.Value != order[0] {
+				t.Errorf("AcquireFunc(%q, nil) = %q, %v, want %q", key, lease.Value, err, order[0])
 			}
 			lease.Release()
 		}
-		b.Run(name+"Get", func(b *testing.B) {
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if _, err := s.Get(keys[i%len(keys)]); err != nil {
-					b.Error(err)
+		checkCounted(t, s, 0)
+	})
+}
+
+// TestAcquireFunc_AllFull: where all that accept takes are full they share what comes, by
+// the bound among them alone, and accept is asked once all the same. Of 40 there are more
+// than are told apart without allocating; with a factor of 1.01 the bound of 11 leads to
+// the last of them.
+func TestAcquireFunc_AllFull(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		for _, n := range []int{1, 3, 40} {
+			for _, factor := range []float64{1.25, 1.01} {
+				s := build(chash.Named(chashtest.ManyNames("b", 100)...), chash.WithLoadFactor(factor))
+				w := &ledgerTwin{factor: factor, backends: map[string]chash.Backend[string]{}, loads: map[string]int64{}}
+				for _, b := range s.Backends() {
+					w.backends[b.Name] = b
+				}
+				order := chashtest.Must(s.GetN("key", 100))
+				takes := func(value string) bool { return slices.Contains(order[60-n:60], value) }
+				for i := range 10 * n {
+					asked := 0
+					lease, err := s.AcquireFunc("key", func(value string) bool {
+						asked++
+						return takes(value)
+					})
+					if want := w.acquire(order, 1, takes); err != nil || lease.Value != want || asked > 100 {
+						t.Fatalf("AcquireFunc(key) among %d with factor %v, number %d = %q, %v after asking %d times, want %q and 100 times at most",
+							n, factor, i, lease.Value, err, asked, want)
+					}
+				}
+				if most := int64(math.Ceil(factor * 10)); slices.Max(slices.Collect(maps.Values(s.Loads()))) > most {
+					t.Errorf("loads of %d with factor %v = %v, want %d at most", n, factor, s.Loads(), most)
 				}
 			}
-		})
-		b.Run(name+"Acquire+Release", func(b *testing.B) {
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				one(keys[i%len(keys)])
-			}
-		})
-		b.Run(name+"Acquire+Release/parallel", func(b *testing.B) {
-			b.ReportAllocs()
-			var begun atomic.Int64
-			b.RunParallel(func(pb *testing.PB) {
-				for i := int(begun.Add(1)) * 1000; pb.Next(); i++ {
-					one(keys[i%len(keys)])
+		}
+	})
+}
+
+// TestAcquireFunc_AcceptMisbehaves: what accept does to the structure, or that it panics,
+// leaves nothing counted that should not be.
+func TestAcquireFunc_AcceptMisbehaves(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a", "b", "c"))
+		order := chashtest.Must(s.GetN("key", 3))
+		require.PanicsWithValue(t, "no", func() {
+			_, _ = s.AcquireFunc("key", func(value string) bool {
+				checkCounted(t, s, 0) // what is only being chosen raises no bound
+				if value == order[1] {
+					panic("no")
 				}
+				return false
 			})
 		})
-		// Behind 48 leases of a hot key, three quarters of the backends are full.
-		b.Run(name+"Acquire+Release/hot", func(b *testing.B) {
-			for range 48 {
-				lease, err := s.Acquire("hot")
-				require.NoError(b, err)
-				defer lease.Release()
+		checkLoads(t, s, nil)
+		checkCounted(t, s, 0)
+
+		// It takes a lease of its own.
+		var inner chash.Lease[string]
+		outer, err := s.AcquireFunc("key", func(value string) bool {
+			if inner.Value == "" {
+				inner, _ = s.Acquire("key")
 			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				one(keys[i%len(keys)])
+			return true
+		})
+		require.NoError(t, err)
+		checkLoads(t, s, map[string]int64{order[0]: 1, order[1]: 1})
+		if inner.Value != order[0] || outer.Value != order[1] {
+			t.Errorf("leases inside and outside = %q, %q, want %q, %q", inner.Value, outer.Value, order[0], order[1])
+		}
+		outer.Release()
+		inner.Release()
+
+		// The backends change: it begins again among those of now.
+		var asked []string
+		lease, err := s.AcquireFunc("key", func(value string) bool {
+			if asked = append(asked, value); len(asked) == 1 {
+				require.NoError(t, s.Set(chash.Named(chashtest.ManyNames("d", 10)...)))
+			}
+			return true
+		})
+		if want := chashtest.Must(s.Get("key")); err != nil || lease.Value != want || !slices.Equal(asked, []string{order[0], want}) {
+			t.Errorf("AcquireFunc(key) whose accept sets others = %q, %v after %q, want %q", lease.Value, err, asked, want)
+		}
+		lease.Release()
+
+		// The only one that is taken, and is full, stops getting leases when all have been
+		// asked about.
+		require.NoError(t, s.Set(chash.Named("a", "b", "c")))
+		order = chashtest.Must(s.GetN("key", 3))
+		full := acquire(t, s, "key")
+		asked = nil
+		lease, err = s.AcquireFunc("key", func(value string) bool {
+			if asked = append(asked, value); len(asked) == 3 {
+				require.NoError(t, s.SetState(order[0], chash.Unhealthy))
+			}
+			return len(asked) == 1 || len(asked) > 3
+		})
+		if want := append(order, order[1]); err != nil || lease.Value != order[1] || !slices.Equal(asked, want) {
+			t.Errorf("AcquireFunc(key) whose choice becomes unhealthy = %q, %v after %q, want %q after %q", lease.Value, err, asked, order[1], want)
+		}
+		checkLoads(t, s, map[string]int64{order[0]: 1, order[1]: 1})
+		lease.Release()
+		full.Release()
+
+		_, err = s.AcquireFunc("key", func(string) bool {
+			s.Clear()
+			return true
+		})
+		if err != chash.ErrNoBackends {
+			t.Errorf("AcquireFunc(key) whose accept clears = %v, want %v", err, chash.ErrNoBackends)
+		}
+		checkLoads(t, s, nil)
+		checkCounted(t, s, 0)
+	})
+}
+
+func TestAcquireHash(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named(chashtest.ManyNames("b", 9)...))
+		random := rand.New(rand.NewPCG(4, 4))
+		for range 500 {
+			hash := random.Uint64()
+			lease, err := s.AcquireHash(hash)
+			if want := chashtest.Must(s.GetHash(hash)); err != nil || lease.Value != want {
+				t.Errorf("AcquireHash(%#x) = %q, %v, want %q", hash, lease.Value, err, want)
+			}
+			lease.Release()
+		}
+		_, err := build(nil).AcquireHash(1)
+		require.Equal(t, chash.ErrNoBackends, err)
+	})
+}
+
+// takers are all calls that take a lease.
+func takers(s bounded) map[string]func(opts ...chash.LeaseOption) (chash.Lease[string], error) {
+	type call = func(opts ...chash.LeaseOption) (chash.Lease[string], error)
+	return map[string]call{
+		"Acquire": func(opts ...chash.LeaseOption) (chash.Lease[string], error) { return s.Acquire("key", opts...) },
+		"AcquireBytes": func(opts ...chash.LeaseOption) (chash.Lease[string], error) {
+			return s.AcquireBytes([]byte("key"), opts...)
+		},
+		"AcquireHash": func(opts ...chash.LeaseOption) (chash.Lease[string], error) { return s.AcquireHash(7, opts...) },
+		"AcquireFunc": func(opts ...chash.LeaseOption) (chash.Lease[string], error) {
+			return s.AcquireFunc("key", any1, opts...)
+		},
+		"AcquireFunc(nil)": func(opts ...chash.LeaseOption) (chash.Lease[string], error) {
+			return s.AcquireFunc("key", nil, opts...)
+		},
+		"AcquireNext": s.AcquireNext,
+	}
+}
+
+func any1(string) bool { return true }
+
+// TestWithCost: each call counts the cost, of several the last one, and refuses those out
+// of range, whatever the backends are.
+func TestWithCost(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s, empty := build(chash.Named("a", "b", "c")), build(nil)
+		for name, take := range takers(s) {
+			for _, cost := range []int64{1, 7, chash.MaxCost} {
+				lease, err := take(chash.WithCost(-3), chash.WithCost(cost), chash.LeaseOption{})
+				require.NoError(t, err)
+				checkLoads(t, s, map[string]int64{lease.Value: cost})
+				checkCounted(t, s, cost)
+				lease.Release()
+				checkLoads(t, s, nil)
+				checkCounted(t, s, 0)
+			}
+			for _, cost := range []int64{0, -1, chash.MaxCost + 1, math.MaxInt64, math.MinInt64} {
+				for what, take := range map[string]func(...chash.LeaseOption) (chash.Lease[string], error){name: take, name + ", nobody there": takers(empty)[name]} {
+					lease, err := take(chash.WithCost(cost))
+					call := fmt.Sprintf("%s of cost %d", what, cost)
+					chashtest.CheckError(t, call, err, chash.ErrInvalidOption)
+					chashtest.CheckNumbers(t, call, err, cost, 1, chash.MaxCost)
+					lease.Release()
+				}
+				checkLoads(t, s, nil)
+				checkCounted(t, s, 0)
+			}
+		}
+	})
+}
+
+// TestWithCost_TooMuch: what leases in flight cost together ends at 2^50, so that no
+// counter can overflow.
+func TestWithCost_TooMuch(t *testing.T) {
+	const limit = 1 << 50
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a", "b"), chash.WithLoadFactor(math.Nextafter(1, 2)))
+		takes := slices.Collect(func(yield func(func(...chash.LeaseOption) (chash.Lease[string], error)) bool) {
+			for _, take := range takers(s) {
+				if !yield(take) {
+					return
+				}
 			}
 		})
+		for i := range int64(limit / chash.MaxCost) {
+			if _, err := takes[i%int64(len(takes))](chash.WithCost(chash.MaxCost)); err != nil {
+				t.Fatalf("lease %d of the greatest cost = %v, want no error", i, err)
+			}
+		}
+		counted := s.Counted()
+		if counted <= limit-chash.MaxCost || counted > limit {
+			t.Errorf("counted = %d, want up to %d", counted, int64(limit))
+		}
+		for name, take := range takers(s) {
+			lease, err := take(chash.WithCost(chash.MaxCost))
+			chashtest.CheckError(t, name, err, chash.ErrInvalidOption)
+			chashtest.CheckNumbers(t, name, err, chash.MaxCost, limit)
+			lease.Release()
+			checkCounted(t, s, counted)
+		}
+		// The loads stay even to the last one, with the factor next to 1.
+		loads := s.Loads()
+		if loads["a"]+loads["b"] != counted || loads["a"] < counted/2-2*chash.MaxCost || loads["b"] < counted/2-2*chash.MaxCost {
+			t.Errorf("loads = %v, want half of %d each", loads, counted)
+		}
+		// What comes back to count may be more than that. Then there is no lease until
+		// enough is released.
+		require.NoError(t, s.SetState("a", chash.Unhealthy))
+		checkCounted(t, s, loads["b"])
+		full, err := s.Acquire("key", chash.WithCost(chash.MaxCost))
+		require.NoError(t, err)
+		require.NoError(t, s.SetState("a", chash.Healthy))
+		checkCounted(t, s, counted+chash.MaxCost)
+		_, err = s.Acquire("key")
+		chashtest.CheckError(t, "Acquire of 1", err, chash.ErrInvalidOption)
+		full.Release()
+		checkCounted(t, s, counted)
+		if limit-counted > 0 {
+			acquire(t, s, "key").Release()
+		}
+	})
+}
+
+// TestAcquire_CostsDoNotAllocate: on the types themselves, with a cost.
+func TestAcquire_CostsDoNotAllocate(t *testing.T) {
+	m, err := chash.NewMaglev(chash.Named(chashtest.ManyNames("b", 30)...))
+	require.NoError(t, err)
+	r, err := chash.NewRing(chash.Named(chashtest.ManyNames("b", 30)...))
+	require.NoError(t, err)
+	key, accept := []byte("key"), func(value string) bool { return value == "b3" || value == "b4" }
+	for held := range 3 {
+		for range 5 * held { // so that all that are accepted are full
+			_, _ = m.AcquireFunc("key", accept)
+			_, _ = r.AcquireFunc("key", accept)
+		}
+		for name, call := range map[string]func(){
+			"Maglev.Acquire":      func() { l, _ := m.Acquire("key", chash.WithCost(3)); l.Release() },
+			"Maglev.AcquireBytes": func() { l, _ := m.AcquireBytes(key, chash.WithCost(3)); l.Release() },
+			"Maglev.AcquireHash":  func() { l, _ := m.AcquireHash(7, chash.WithCost(3)); l.Release() },
+			"Maglev.AcquireFunc":  func() { l, _ := m.AcquireFunc("key", accept, chash.WithCost(3)); l.Release() },
+			"Maglev.AcquireNext":  func() { l, _ := m.AcquireNext(chash.WithCost(3)); l.Release() },
+			"Ring.Acquire":        func() { l, _ := r.Acquire("key", chash.WithCost(3)); l.Release() },
+			"Ring.AcquireBytes":   func() { l, _ := r.AcquireBytes(key, chash.WithCost(3)); l.Release() },
+			"Ring.AcquireHash":    func() { l, _ := r.AcquireHash(7, chash.WithCost(3)); l.Release() },
+			"Ring.AcquireFunc":    func() { l, _ := r.AcquireFunc("key", accept, chash.WithCost(3)); l.Release() },
+			"Ring.AcquireNext":    func() { l, _ := r.AcquireNext(chash.WithCost(3)); l.Release() },
+		} {
+			if got := testing.AllocsPerRun(20, call); got != 0 {
+				t.Errorf("allocations of %s and Release = %v, want 0", name, got)
+			}
+		}
+	}
+}
+
+// TestWithLoadFloor_Invalid: as invalid factors are.
+func TestWithLoadFloor_Invalid(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		s := build(chash.Named("a"), chash.WithLoadFloor(2))
+		for n, text := range map[float64]string{-1: "-1", -0.5: "-0.5", math.NaN(): "NaN", math.Inf(1): "+Inf", math.Inf(-1): "-Inf"} {
+			chashtest.CheckError(t, fmt.Sprintf("SetLoadFloor(%v)", n), s.SetLoadFloor(n), chash.ErrInvalidOption, text)
+			for _, kind := range chashtest.Kinds {
+				_, err := kind.New(nil, chash.WithLoadFloor(n))
+				chashtest.CheckError(t, fmt.Sprintf("New(%s, WithLoadFloor(%v))", kind.Name, n), err, chash.ErrInvalidOption, text)
+			}
+		}
+		if got := s.Stats().LoadFloor; got != 2 {
+			t.Errorf("LoadFloor after failing calls = %v, want 2", got)
+		}
+	})
+}
+
+// TestSetLoadFloor: the floor is by weight, holds from the next lease on, before and
+// after the counters are made, and a clone has its own.
+func TestSetLoadFloor(t *testing.T) {
+	onBounded(t, func(t *testing.T, build func([]chash.Backend[string], ...chash.Option) bounded) {
+		for _, used := range []bool{false, true} {
+			backends := chash.Named(chashtest.ManyNames("b", 100)...)
+			s := build(backends)
+			home := chashtest.Must(s.Get("key"))
+			require.NoError(t, s.SetWeight(home, 3)) // which keeps its keys, and gets more
+			if used {
+				acquire(t, s, "key").Release()
+			}
+			before := chashtest.StateOf(s)
+			clone := s.Clone().(bounded)
+			require.NoError(t, s.SetLoadFloor(2.5)) // 8 leases for a weight of 3
+			chashtest.CheckState(t, s, "SetLoadFloor", before)
+			if got := s.HasQuotas(); got != used {
+				t.Errorf("counters made after SetLoadFloor = %t, want %t", got, used)
+			}
+			for i := range 20 {
+				if got, want := acquire(t, s, "key").Value == home, i < 8; got != want {
+					t.Errorf("lease %d of one key with floor 2.5 is at home = %t, want %t", i, got, want)
+				}
+			}
+			second := chashtest.Must(s.GetN("key", 2))[1]
+			if got := s.Loads()[second]; got != 3 {
+				t.Errorf("load of the second with floor 2.5 = %d, want 3", got)
+			}
+			require.NoError(t, s.SetLoadFloor(0))
+			if got := acquire(t, s, "key").Value; got == home || got == second {
+				t.Errorf("lease without a floor = %q, want neither %q nor %q", got, home, second)
+			}
+			acquire(t, clone, "key")
+			if got := acquire(t, clone, "key").Value; got == home {
+				t.Errorf("second lease of a clone made before SetLoadFloor = %q, want another", got)
+			}
+		}
+	})
+}
+
+// erlangB is the share of calls that find all of n lines taken, where traffic is offered
+// of which a would be in progress if there were lines for all (Erlang, 1917).
+func erlangB(n int, a float64) float64 {
+	b := 1.0
+	for k := 1; k <= n; k++ {
+		b = a * b / (float64(k) + a*b)
+	}
+	return b
+}
+
+// TestWithLoadFloor_KeepsKeysAtHome: 100 backends, 50 requests in flight, a quarter of
+// all requests for one key.
+//
+// Without a floor the bound is ceil(1.25*50/100) = 1. The 49 others in flight are on 49
+// backends, so that a request for any other key is at home in 51 of 100 cases. One for
+// the hot key is at home only if its backend has just been released, which happens once
+// in 50 requests at most. That is 0.75*0.51 of all requests to 0.02 more.
+//
+// With a floor of 8 the hot key's backend is a group of 8 lines. It is offered a quarter
+// of the requests and its share of the others, each for 50 requests long on average, so
+// that Erlang's formula has what it refuses. The others are at home unless home is this
+// backend, or the second of the hot key's, if that is full, which is 1 % of them at most.
+func TestWithLoadFloor_KeepsKeysAtHome(t *testing.T) {
+	const requests, noise = 60_000, 0.01 // five times the standard deviation of a share
+	refused := erlangB(8, 50*(0.25+0.75/100))
+	for _, test := range []struct{ floor, least, most float64 }{
+		{0, 0.75 * 0.51, 0.75*0.51 + 0.02},
+		{8, 0.25*(1-refused) + 0.75*(0.99-0.01*refused), 0.25*(1-refused) + 0.75*(1-0.01*refused)},
+	} {
+		table, err := chash.NewMaglev(chash.Named(chashtest.ManyNames("b", 100)...), chash.WithLoadFloor(test.floor))
+		require.NoError(t, err)
+		random := rand.New(rand.NewPCG(1, 2))
+		var inFlight [50]*chash.Lease[string]
+		home := 0
+		for i := range requests {
+			at := random.IntN(len(inFlight))
+			if i < len(inFlight) {
+				at = i
+			} else {
+				inFlight[at].Release()
+			}
+			key := "a prefix that many have"
+			if random.IntN(4) > 0 {
+				key = fmt.Sprint("key-", random.Uint64())
+			}
+			lease, err := table.Acquire(key)
+			require.NoError(t, err)
+			inFlight[at] = &lease
+			if lease.Value == chashtest.Must(table.Get(key)) {
+				home++
+			}
+		}
+		if got := float64(home) / requests; got < test.least-noise || got > test.most+noise {
+			t.Errorf("share of requests at home with a floor of %v = %.3f, want %.3f to %.3f", test.floor, got, test.least, test.most)
+		}
 	}
 }

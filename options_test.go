@@ -15,15 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
-
-// configured is what both structures have of options.
-type configured interface {
-	structure
-	Config() chash.Config
-	SetLoadFactor(c float64) error
-	SetLoadFloor(n float64) error
-}
 
 // checkConfig compares all but the hash functions, of which it asks for one key.
 func checkConfig(t *testing.T, want, got chash.Config) {
@@ -37,15 +30,15 @@ func checkConfig(t *testing.T, want, got chash.Config) {
 }
 
 func TestConfig(t *testing.T) {
-	onBoth(t, func(t *testing.T, make maker) {
-		defaults := make(t, nil).(configured).Config()
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		defaults := kind.Make(t, nil).Config()
 		if defaults.TableSize > 0 {
 			require.Equal(t, chash.Config{TableSize: 65537, LoadFactor: 1.25}, defaults)
 		} else {
 			require.Equal(t, chash.Config{Replicas: 160, UnitWeight: 1, LoadFactor: 1.25}, defaults)
 		}
 
-		seeded := make(t, chash.Named("a", "b"), chash.WithSeed(7), chash.WithLoadFactor(2), chash.WithLoadFloor(4)).(configured)
+		seeded := kind.Make(t, chash.Named("a", "b"), chash.WithSeed(7), chash.WithLoadFactor(2), chash.WithLoadFloor(4))
 		want := defaults
 		want.Seed, want.LoadFactor, want.LoadFloor = 7, 2, 4
 		checkConfig(t, want, seeded.Config())
@@ -56,7 +49,7 @@ func TestConfig(t *testing.T) {
 		checkConfig(t, want, seeded.Config())
 		checkConfig(t, want, seeded.Clone().(interface{ Config() chash.Config }).Config())
 
-		hashed := make(t, nil, chash.WithHash(xxhash.Sum64String)).(configured)
+		hashed := kind.Make(t, nil, chash.WithHash(xxhash.Sum64String))
 		want = defaults
 		want.Hash = xxhash.Sum64String
 		checkConfig(t, want, hashed.Config())
@@ -74,7 +67,7 @@ func TestConfig(t *testing.T) {
 func TestConfig_AsAnOption(t *testing.T) {
 	backends := chash.Named("a", "b", "c")
 	for _, opts := range [][]chash.Option{
-		nil, {chash.WithSeed(9)}, {chash.WithHash(upsideDown), chash.WithLoadFactor(1.5), chash.WithLoadFloor(2)},
+		nil, {chash.WithSeed(9)}, {chash.WithHash(chashtest.UpsideDown), chash.WithLoadFactor(1.5), chash.WithLoadFloor(2)},
 	} {
 		m, err := chash.NewMaglev(backends, chash.Options(opts...), chash.WithTableSize(251))
 		require.NoError(t, err)
@@ -110,15 +103,15 @@ func TestConfig_AsAnOption(t *testing.T) {
 
 	_, err := chash.NewMaglev(backends, chash.Config{TableSize: 4})
 	require.ErrorIs(t, err, chash.ErrTableSizeNotPrime)
-	for _, c := range []chash.Config{{Replicas: -1}, {MaxSize: -1}, {LoadFactor: 1}, {LoadFloor: -1}, {Seed: 1, Hash: upsideDown}} {
+	for _, c := range []chash.Config{{Replicas: -1}, {MaxSize: -1}, {LoadFactor: 1}, {LoadFloor: -1}, {Seed: 1, Hash: chashtest.UpsideDown}} {
 		_, err = chash.NewRing(backends, c)
 		require.ErrorIs(t, err, chash.ErrInvalidOption, "%+v", c)
 	}
 }
 
 func TestOptions_Joined(t *testing.T) {
-	onBoth(t, func(t *testing.T, make maker) {
-		config := func(opts ...chash.Option) chash.Config { return make(t, nil, opts...).(configured).Config() }
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		config := func(opts ...chash.Option) chash.Config { return kind.Make(t, nil, opts...).Config() }
 		none := config()
 		require.Equal(t, none, config(chash.Options()))
 		require.Equal(t, none, config(chash.Options(nil, nil)))
@@ -175,14 +168,14 @@ func TestUnitWeight_Golden(t *testing.T) {
 
 // Points follow from a placement's own weight, and a unit of 1 is the ring without one.
 func TestUnitWeight_Points(t *testing.T) {
-	rounds(t, 60, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 60, func(t *testing.T, rng *rand.Rand) {
 		unit := 1 + rng.Uint32N(300)
 		if rng.IntN(4) == 0 {
 			unit = 1 + rng.Uint32()
 		}
 		replicas := 1 + rng.IntN(40)
 		opts := []chash.RingOption{chash.WithReplicas(replicas), chash.WithUnitWeight(unit)}
-		backends := numbered("b", 1+rng.IntN(8))
+		backends := chashtest.Numbered("b", 1+rng.IntN(8))
 		want := map[string]int{}
 		var alone []chash.Backend[string] // with weights that are the points, of a ring without units
 		for i := range backends {
@@ -222,30 +215,30 @@ func TestUnitWeight_Points(t *testing.T) {
 		require.Equal(t, r.AppendPoints(nil), back.AppendPoints(nil))
 	})
 	_, err := chash.NewRing(chash.Named("a"), chash.WithUnitWeight(0))
-	checkError(t, "NewRing", err, chash.ErrInvalidOption, "unit weight 0")
+	chashtest.CheckError(t, "NewRing", err, chash.ErrInvalidOption, "unit weight 0")
 }
 
 // Weights of a hundred millicores and more are as cheap as weights of a few.
 func TestUnitWeight_MakesHeavyBackendsCheap(t *testing.T) {
-	backends := numbered("pod-", 100)
+	backends := chashtest.Numbered("pod-", 100)
 	for i := range backends {
 		backends[i].Weight = 1000
 	}
 	r, err := chash.NewRing(backends, chash.WithUnitWeight(1000))
 	require.NoError(t, err)
 	require.Len(t, r.AppendPoints(nil), 100*160)
-	small, err := chash.NewRing(numbered("pod-", 100))
+	small, err := chash.NewRing(chashtest.Numbered("pod-", 100))
 	require.NoError(t, err)
 	require.Equal(t, small.Fingerprint(), r.Fingerprint())
 
 	// Many of one unit and more are refused without it, and the error names the way out.
-	_, err = chash.NewRing(numbered("b", 3), chash.WithMaxSize(479))
-	checkError(t, "NewRing", err, chash.ErrRingTooLarge, "160 replicas for each 1 of a total weight of 3", "limit is 479")
+	_, err = chash.NewRing(chashtest.Numbered("b", 3), chash.WithMaxSize(479))
+	chashtest.CheckError(t, "NewRing", err, chash.ErrRingTooLarge, "160 replicas for each 1 of a total weight of 3", "limit is 479")
 }
 
 func TestWithMaxSize(t *testing.T) {
 	for _, max := range []int{479, 480, 481} {
-		r, err := chash.NewRing(numbered("b", 2), chash.WithMaxSize(max))
+		r, err := chash.NewRing(chashtest.Numbered("b", 2), chash.WithMaxSize(max))
 		require.NoError(t, err)
 		require.Equal(t, max, r.Config().MaxSize)
 		for name, s := range map[string]interface {
@@ -255,7 +248,7 @@ func TestWithMaxSize(t *testing.T) {
 		}{"original": r.Clone(), "clone": r} {
 			for _, err := range []error{s.SetWeight("b0", 2), s.SetWeight("b0", 1), s.Add(chash.Named("c")...)} {
 				if max < 480 && err != nil {
-					checkError(t, name, err, chash.ErrRingTooLarge, "limit is 479 points")
+					chashtest.CheckError(t, name, err, chash.ErrRingTooLarge, "limit is 479 points")
 				} else {
 					require.NoError(t, err)
 				}
@@ -270,7 +263,7 @@ func TestWithMaxSize(t *testing.T) {
 	for _, size := range []int{251, 257} {
 		m, err := chash.NewMaglev(chash.Named("a"), chash.WithTableSize(size), chash.WithMaxSize(251))
 		if size > 251 {
-			checkError(t, "NewMaglev", err, chash.ErrInvalidOption, "table size 257, the limit is 251")
+			chashtest.CheckError(t, "NewMaglev", err, chash.ErrInvalidOption, "table size 257, the limit is 251")
 			continue
 		}
 		require.NoError(t, err)
@@ -278,12 +271,85 @@ func TestWithMaxSize(t *testing.T) {
 		require.NoError(t, m.Add(chash.Named("b")...))
 		require.Equal(t, 251, m.Config().MaxSize)
 	}
-	onBoth(t, func(t *testing.T, make maker) {
-		require.Zero(t, make(t, nil, chash.WithMaxSize(0)).(configured).Config().MaxSize)
-		require.Equal(t, math.MaxInt, make(t, nil, chash.WithMaxSize(math.MaxInt)).(configured).Config().MaxSize)
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		require.Zero(t, kind.Make(t, nil, chash.WithMaxSize(0)).Config().MaxSize)
+		require.Equal(t, math.MaxInt, kind.Make(t, nil, chash.WithMaxSize(math.MaxInt)).Config().MaxSize)
 	})
-	for _, kind := range structures {
-		_, err := kind.make(nil, chash.WithMaxSize(-1))
-		checkError(t, kind.name, err, chash.ErrInvalidOption, "maximum size -1")
+	for _, kind := range chashtest.Kinds {
+		_, err := kind.New(nil, chash.WithMaxSize(-1))
+		chashtest.CheckError(t, kind.Name, err, chash.ErrInvalidOption, "maximum size -1")
 	}
+}
+
+func TestConstructor_Errors(t *testing.T) {
+	hash := xxhash.Sum64String
+	tests := []struct {
+		name     string
+		backends []chash.Backend[string]
+		opts     []chash.Option
+		want     error
+		text     []string
+	}{
+		{"empty name", chash.Named("a", ""), nil, chash.ErrEmptyName, nil},
+		{"empty name with a hash key", []chash.Backend[string]{{HashKey: "k"}}, nil, chash.ErrEmptyName, nil},
+		{"a name twice", chash.Named("a", "dup", "b", "dup"), nil, chash.ErrBackendExists, []string{`"dup"`}},
+		{"a name twice, other fields differ", []chash.Backend[string]{
+			{Name: "dup", HashKey: "1", State: chash.Draining}, {Name: "dup", HashKey: "2", Weight: 2},
+		}, nil, chash.ErrBackendExists, []string{`"dup"`}},
+		{"a name quoted", chash.Named("sp ace\n", "sp ace\n"), nil, chash.ErrBackendExists, []string{`"sp ace\n"`}},
+		{"unknown state", []chash.Backend[string]{{Name: "odd", State: chash.Draining + 1}}, nil, chash.ErrInvalidState, []string{`"odd"`, "3"}},
+		{"the largest unknown state", []chash.Backend[string]{{Name: "odd", State: 255}}, nil, chash.ErrInvalidState, []string{`"odd"`, "255"}},
+		{"nil hash", nil, []chash.Option{chash.WithHash(nil)}, chash.ErrInvalidOption, []string{"hash function is nil"}},
+		{"nil hash after a hash", nil, []chash.Option{chash.WithHash(hash), chash.WithHash(nil)}, chash.ErrInvalidOption, []string{"hash function is nil"}},
+		{"seed and hash", nil, []chash.Option{chash.WithSeed(1), chash.WithHash(hash)}, chash.ErrInvalidOption, []string{"seed", "hash function"}},
+		{"hash and seed", chash.Named("a"), []chash.Option{chash.WithHash(hash), chash.WithSeed(math.MaxUint64)}, chash.ErrInvalidOption, []string{"seed", "hash function"}},
+	}
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				s, err := kind.New(test.backends, test.opts...)
+				chashtest.CheckError(t, "the constructor", err, test.want, test.text...)
+				if s != nil {
+					t.Errorf("the constructor = %v with an error, want nil", s)
+				}
+			})
+		}
+	})
+}
+
+func TestOptions_Accepted(t *testing.T) {
+	backends := chash.Named("a", "b", "c")
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		plain := chashtest.Owners(t, kind.Make(t, backends))
+		hashed := chashtest.Owners(t, kind.Make(t, backends, chash.WithHash(chashtest.UpsideDown)))
+		tests := []struct {
+			name string
+			opts []chash.Option
+			want []string
+		}{
+			{"nil option", []chash.Option{nil}, plain},
+			{"seed 0", []chash.Option{chash.WithSeed(0)}, plain},
+			{"seed 0 with a hash", []chash.Option{chash.WithSeed(0), chash.WithHash(chashtest.UpsideDown)}, hashed},
+			{"a hash with seed 0", []chash.Option{chash.WithHash(chashtest.UpsideDown), nil, chash.WithSeed(0)}, hashed},
+			{"the last of two hashes", []chash.Option{chash.WithHash(xxhash.Sum64String), chash.WithHash(chashtest.UpsideDown)}, hashed},
+			{"the last of two seeds", []chash.Option{chash.WithSeed(1), chash.WithSeed(7)}, chashtest.Owners(t, kind.Make(t, backends, chash.WithSeed(7)))},
+		}
+		for _, test := range tests {
+			t.Run(test.name, func(t *testing.T) {
+				chashtest.CheckSameOwners(t, kind.Make(t, backends, test.opts...), test.want)
+			})
+		}
+		mappings := [][]string{plain, hashed}
+		for _, seed := range []uint64{1, 2, 1 << 63} {
+			mappings = append(mappings, chashtest.Owners(t, kind.Make(t, backends, chash.WithSeed(seed))))
+		}
+		for i, a := range mappings {
+			for j, b := range mappings[:i] {
+				// Unrelated mappings over three backends agree on a third.
+				if same := chashtest.Agreeing(a, b); same > len(a)/2 {
+					t.Errorf("mappings %d and %d agree on %d of %d keys, want about a third", i, j, same, len(a))
+				}
+			}
+		}
+	})
 }

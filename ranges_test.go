@@ -1,433 +1,20 @@
 package chash_test
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
-
-// elementary is the whole ring in ranges within which none of the twins has a
-// point but at their ends, so that all their lookups are the same throughout.
-func elementary(ws ...*twin) []chash.Range {
-	lasts := []uint64{math.MaxUint64}
-	for _, w := range ws {
-		for _, position := range w.positions {
-			lasts = append(lasts, binary.BigEndian.Uint64([]byte(position)))
-		}
-	}
-	slices.Sort(lasts)
-	lasts = slices.Compact(lasts)
-	ranges := make([]chash.Range, len(lasts))
-	for i, last := range lasts {
-		ranges[i].Last = last
-		if i > 0 {
-			ranges[i].First = lasts[i-1] + 1
-		}
-	}
-	return ranges
-}
-
-// sizeOf is the number of positions in a range.
-func sizeOf(r chash.Range) *big.Int {
-	size := new(big.Int).SetUint64(r.Last)
-	size.Sub(size, new(big.Int).SetUint64(r.First))
-	return size.Add(size, big.NewInt(1))
-}
-
-// positions is how many a ring has.
-var positions = new(big.Int).Lsh(big.NewInt(1), 64)
-
-// A held is a range with names.
-type held struct {
-	r     chash.Range
-	names []string
-}
-
-// heldBy is the elementary ranges for which names says so, with what it says, and
-// those that adjoin with the same names as one.
-func heldBy(ranges []chash.Range, names func(h uint64) ([]string, bool)) []held {
-	var all []held
-	for _, r := range ranges {
-		with, ok := names(r.First)
-		if !ok {
-			continue
-		}
-		if last := len(all) - 1; last >= 0 && all[last].r.Last+1 == r.First && slices.Equal(all[last].names, with) {
-			all[last].r.Last = r.Last
-			continue
-		}
-		all = append(all, held{r, with})
-	}
-	return all
-}
-
-// healed is the twin without regard to health: each placement is held by the one
-// that outranks the others.
-func (w *twin) healed() *twin {
-	c := w.clone()
-	for name, b := range c.backends {
-		if b.State == chash.Unhealthy {
-			b.State = chash.Healthy
-			c.backends[name] = b
-		}
-	}
-	c.answering = answeringOf(c.backends) // owners do not depend on health
-	return c
-}
-
-// holders is the names of the backends that hold n copies of what a hash leads to;
-// the twin is a healed one.
-func (w *twin) holders(h uint64, n int) []string {
-	var names []string
-	for _, b := range w.prefer(w.metByHash(h), n) {
-		names = append(names, b.Name)
-	}
-	return names
-}
-
-func equalHeld(a, b held) bool { return a.r == b.r && slices.Equal(a.names, b.names) }
-
-func collect2(seq iter.Seq2[chash.Range, []string]) []held {
-	var all []held
-	for r, names := range seq {
-		all = append(all, held{r, names})
-	}
-	return all
-}
-
-func collect1(seq iter.Seq[chash.Range]) []held {
-	var all []held
-	for r := range seq {
-		all = append(all, held{r, nil})
-	}
-	return all
-}
-
-// collectChanges has the names before and after in one, apart by what is no name.
-func collectChanges(seq iter.Seq[chash.Change]) []held {
-	var all []held
-	for c := range seq {
-		all = append(all, held{c.Range, slices.Concat(c.Before, []string{""}, c.After)})
-	}
-	return all
-}
-
-// copyNumbers is every number of copies worth a try with so many placements.
-func copyNumbers(live int) []int {
-	return []int{math.MinInt, -1, 0, 1, 2, 3, live - 1, live, live + 1, math.MaxInt}
-}
-
-// differInRanges says where the ranges of a ring are not those of its twin, for
-// names of backends, of others, and of nobody.
-func (w *twin) differInRanges(r *chash.Ring[string]) error {
-	ranges, w := elementary(w), w.healed()
-	names := []string{"", "no such backend"}
-	for name := range w.backends {
-		names = append(names, name)
-	}
-	for _, n := range copyNumbers(len(w.answering)) {
-		want := heldBy(ranges, func(h uint64) ([]string, bool) {
-			holders := w.holders(h, n)
-			return holders, len(holders) > 0
-		})
-		if got := collect2(r.Holders(n)); !slices.EqualFunc(got, want, equalHeld) {
-			return fmt.Errorf("Holders(%d) = %v, want %v", n, got, want)
-		}
-		for _, name := range names {
-			want := heldBy(ranges, func(h uint64) ([]string, bool) { return nil, slices.Contains(w.holders(h, n), name) })
-			if got := collect1(r.Ranges(name, n)); !slices.EqualFunc(got, want, equalHeld) {
-				return fmt.Errorf("Ranges(%q, %d) = %v, want %v", name, n, got, want)
-			}
-		}
-	}
-	return nil
-}
-
-// differInChanges says where the ranges of a diff are not what brute force over the
-// twins makes them.
-func differInChanges(d chash.RingDiff, before, after *twin) error {
-	ranges := elementary(before, after)
-	before, after = before.healed(), after.healed()
-	for _, n := range append(copyNumbers(len(before.answering)), len(after.answering)) {
-		want := heldBy(ranges, func(h uint64) ([]string, bool) {
-			had, has := before.holders(h, n), after.holders(h, n)
-			return slices.Concat(had, []string{""}, has), !slices.Equal(had, has)
-		})
-		if got := collectChanges(d.Changes(n)); !slices.EqualFunc(got, want, equalHeld) {
-			return fmt.Errorf("Changes(%d) = %v, want %v", n, got, want)
-		}
-		for c := range d.Changes(n) {
-			had, has := before.holders(c.First, n), after.holders(c.First, n)
-			added := slices.DeleteFunc(slices.Clone(has), func(name string) bool { return slices.Contains(had, name) })
-			removed := slices.DeleteFunc(slices.Clone(had), func(name string) bool { return slices.Contains(has, name) })
-			if !slices.Equal(c.Added(), added) || !slices.Equal(c.Removed(), removed) {
-				return fmt.Errorf("Added, Removed of %v = %q, %q, want %q, %q", c, c.Added(), c.Removed(), added, removed)
-			}
-		}
-	}
-	return nil
-}
-
-// TestRanges_Twin: every range of any ring, and of any change, is the one that
-// brute force finds.
-func TestRanges_Twin(t *testing.T) {
-	rounds(t, 120, func(t *testing.T, rng *rand.Rand) {
-		n := rng.IntN(9)
-		before := randomTwin(rng, true, n)
-		before.size = min(before.size, 5)
-		backends := randomBackends(rng, true, n)
-		if n > 0 {
-			randomStates(rng, backends)
-		}
-		after := before.clone()
-		after.size += rng.IntN(2)
-		changed := randomChange(rng, true, backends, n)
-		r := twins(t, before, backends).(ringOf[string]).Ring
-		next := twins(t, after, changed).(ringOf[string]).Ring
-		require.NoError(t, before.differInRanges(r))
-		d, err := r.Diff(next)
-		require.NoError(t, err)
-		require.NoError(t, differInChanges(d, before, after))
-		require.NoError(t, differInDiff(d.Diff, before, after))
-	})
-}
-
-// TestDiff_RingFewHealthy: rings on which the healthy points are so few that they
-// are indexed, and that are held as if all were healthy.
-func TestDiff_RingFewHealthy(t *testing.T) {
-	backends := chash.Named(manyNames("b", 40)...)
-	for i := range backends {
-		if i%20 != 7 {
-			backends[i].State = chash.Unhealthy
-		}
-	}
-	before := newTwin(true, 2, 0, nil)
-	r := twins(t, before, backends).(ringOf[string]).Ring
-	require.NoError(t, before.differInRanges(r))
-	backends[7].State, backends[8].State = chash.Unhealthy, chash.Healthy
-	after := newTwin(true, 2, 0, nil)
-	next := twins(t, after, backends).(ringOf[string]).Ring
-	d, err := r.Diff(next)
-	require.NoError(t, err)
-	require.NoError(t, differInDiff(d.Diff, before, after))
-	require.NotEmpty(t, d.Flows)
-	for n := range 3 {
-		require.Empty(t, slices.Collect(d.Changes(n)), "no data moves for health")
-	}
-}
-
-// TestRanges_Ends: on a ring as users have them, lookups agree with the ranges at
-// their ends and next to them, and the ranges are the whole ring, once.
-func TestRanges_Ends(t *testing.T) {
-	backends := chash.Named(manyNames("b", 30)...)
-	for i := range backends {
-		backends[i].Weight = uint32(1 + i%3)
-		backends[i].Value = "value of " + backends[i].Name
-	}
-	backends[5].State = chash.Draining
-	backends[6].HashKey, backends[7].HashKey, backends[8].HashKey = "x", "x", "x"
-	r, err := chash.NewRing(backends)
-	require.NoError(t, err)
-	lookup := func(h uint64) string { return must(r.GetHash(h)) }
-
-	var all []held
-	for _, b := range backends {
-		for _, h := range collect1(r.Ranges(b.Name, 1)) {
-			h.names = []string{b.Value}
-			all = append(all, h)
-		}
-	}
-	slices.SortFunc(all, func(a, b held) int { return cmp.Compare(a.r.First, b.r.First) })
-	next, share := uint64(0), 0.0
-	for i, h := range all {
-		if h.r.First != next || i > 0 && h.r.First == 0 || h.r.Last < h.r.First {
-			t.Fatalf("range %d of %d is %v, want it to begin behind the one before, at %#x", i, len(all), h.r, next)
-		}
-		next = h.r.Last + 1
-		share += h.r.Share()
-		for _, inside := range []uint64{h.r.First, h.r.First + (h.r.Last-h.r.First)/2, h.r.Last} {
-			if got := lookup(inside); got != h.names[0] {
-				t.Errorf("GetHash(%#x) = %q, want %q, whose range is %v", inside, got, h.names[0], h.r)
-			}
-		}
-		for _, outside := range []uint64{h.r.First - 1, h.r.Last + 1} {
-			crosses := outside == 0 || outside == math.MaxUint64 // where a range may go on
-			if got := lookup(outside); got == h.names[0] && !crosses {
-				t.Errorf("GetHash(%#x) = %q, want another, for its range is %v", outside, got, h.r)
-			}
-		}
-	}
-	if next != 0 {
-		t.Errorf("the last range goes up to %#x, want the last position", next-1)
-	}
-	require.InDelta(t, 1, share, 1e-12)
-	for _, key := range sampleKeys {
-		owner, position := must(r.Get(key)), r.Position(key)
-		in := slices.IndexFunc(all, func(h held) bool { return h.r.Contains(position) })
-		if in < 0 || all[in].names[0] != owner {
-			t.Errorf("Get(%q) = %q, want it to have position %#x in its ranges", key, owner, position)
-		}
-	}
-	for n := range 5 {
-		for one, names := range r.Holders(n) {
-			if len(names) != n {
-				t.Fatalf("Holders(%d) has %q for %v, want %d names", n, names, one, n)
-			}
-		}
-	}
-}
-
-// TestHolders_GetN: copies of keys are where GetN says while all are healthy, the
-// first where Owner says, and health changes nothing.
-func TestHolders_GetN(t *testing.T) {
-	backends := chash.Named(manyNames("b", 12)...)
-	backends[4].State = chash.Draining
-	backends[5].HashKey = "b6"
-	r, err := chash.NewRing(backends, chash.WithSeed(9))
-	require.NoError(t, err)
-	sick := r.Clone()
-	for _, name := range []string{"b3", "b5", "b7"} {
-		require.NoError(t, sick.SetState(name, chash.Unhealthy))
-	}
-	for _, n := range []int{1, 2, 3, 9, 10, 11} {
-		all := collect2(r.Holders(n))
-		require.Equal(t, all, collect2(sick.Holders(n)))
-		byName := map[string][]held{}
-		for _, b := range backends {
-			byName[b.Name] = collect1(r.Ranges(b.Name, n))
-			require.Equal(t, byName[b.Name], collect1(sick.Ranges(b.Name, n)), b.Name)
-		}
-		for _, key := range sampleKeys[:300] {
-			want, position := must(r.GetN(key, n)), r.Position(key)
-			require.Equal(t, must(sick.Owner(key)).Name, want[0])
-			in := slices.IndexFunc(all, func(h held) bool { return h.r.Contains(position) })
-			if in < 0 || !slices.Equal(all[in].names, want) {
-				t.Fatalf("Holders(%d) does not have GetN(%q, %d) = %q at %#x", n, key, n, want, position)
-			}
-			for name, ranges := range byName {
-				holds := slices.ContainsFunc(ranges, func(h held) bool { return h.r.Contains(position) })
-				if holds != slices.Contains(want, name) {
-					t.Fatalf("Ranges(%q, %d) has %#x: %t, but GetN(%q, %d) = %q", name, n, position, holds, key, n, want)
-				}
-			}
-		}
-	}
-}
-
-// sparseLayout is a layout in which every third placement alone has points, so that
-// the others are last in every order, and not all in the same one.
-var sparseLayout = chash.WithRingLayout(chash.RingLayout{
-	Name: "sparse",
-	Points: func(placements []chash.Placement) (points []chash.VirtualNode, err error) {
-		for i, p := range placements {
-			for j := range 4 {
-				if i%3 == 0 {
-					points = append(points, chash.VirtualNode{Position: xxhash.Sum64String(fmt.Sprint(p.HashKey, j)), Placement: i})
-				}
-			}
-		}
-		return points, nil
-	},
-})
-
-// TestHolders_Owners: on any ring, with placements without points too, the holders of
-// a position are the owners of the keys there, whatever the health.
-func TestHolders_Owners(t *testing.T) {
-	rounds(t, 12, func(t *testing.T, rng *rand.Rand) {
-		option := chash.WithReplicas(3)
-		if rng.IntN(3) > 0 {
-			option = sparseLayout
-		}
-		backends := randomBackends(rng, true, 1+rng.IntN(9))
-		randomStates(rng, backends)
-		r, err := chash.NewRing(backends, option)
-		require.NoError(t, err)
-		next := r.Clone()
-		changed := randomChange(rng, true, backends, 9)
-		require.NoError(t, next.Set(changed))
-		d, err := r.Diff(next)
-		require.NoError(t, err)
-		owners := func(r *chash.Ring[string], key string, n int) []string {
-			names := []string{}
-			backends, _ := r.Owners(key, n) // an error is nobody
-			for _, b := range backends {
-				names = append(names, b.Name)
-			}
-			return names
-		}
-		for _, n := range []int{1, 2, 3, 4, 7, 9, 10} {
-			all, changes := collect2(r.Holders(n)), slices.Collect(d.Changes(n))
-			for _, key := range sampleKeys[:60] {
-				position, want, after := r.Position(key), owners(r, key, n), owners(next, key, n)
-				in := slices.IndexFunc(all, func(h held) bool { return h.r.Contains(position) })
-				if in < 0 {
-					require.Empty(t, want)
-				} else {
-					require.Equal(t, want, all[in].names, "%d holders of %#x", n, position)
-				}
-				for _, b := range backends {
-					holds := slices.ContainsFunc(collect1(r.Ranges(b.Name, n)), func(h held) bool { return h.r.Contains(position) })
-					require.Equal(t, slices.Contains(want, b.Name), holds, "%s holds one of %d copies at %#x", b.Name, n, position)
-				}
-				in = slices.IndexFunc(changes, func(c chash.Change) bool { return c.Contains(position) })
-				require.Equal(t, !slices.Equal(want, after), in >= 0, "%#x of %d copies changes", position, n)
-				if in >= 0 {
-					require.Equal(t, want, changes[in].Before)
-					require.Equal(t, after, changes[in].After)
-				}
-			}
-		}
-	})
-}
-
-// TestDiff_RingIdle: where every backend with points is down, keys lead to those
-// without, and Diff counts what GetHash returns at every point.
-func TestDiff_RingIdle(t *testing.T) {
-	r, err := chash.NewRing(chash.Named(manyNames("b", 12)...), sparseLayout)
-	require.NoError(t, err)
-	for _, share := range r.Shares() {
-		if share.Size > 0 {
-			require.NoError(t, r.SetState(share.Name, chash.Unhealthy))
-		}
-	}
-	var lasts []uint64
-	for _, p := range r.AppendPoints(nil) {
-		lasts = append(lasts, p.Position)
-	}
-	want := map[string]*big.Int{}
-	first := uint64(0)
-	for _, last := range append(lasts, math.MaxUint64) {
-		name := must(r.GetHash(last))
-		if want[name] == nil {
-			want[name] = new(big.Int)
-		}
-		want[name].Add(want[name], sizeOf(chash.Range{First: first, Last: last}))
-		first = last + 1
-	}
-	empty, err := chash.NewRing[string](nil, sparseLayout)
-	require.NoError(t, err)
-	d, err := empty.Diff(r)
-	require.NoError(t, err)
-	require.Len(t, d.Flows, len(want))
-	require.Len(t, want, 8)
-	for _, f := range d.Flows {
-		require.Equal(t, share(want[f.To], positions), f.Share, f.To)
-	}
-	require.Equal(t, 1.0, d.Moved)
-}
 
 // placedAt is a hash by which points, and keys, lie where the map says.
 func placedAt(positions map[string]uint64) chash.Option {
@@ -570,9 +157,9 @@ func TestChanges_Order(t *testing.T) {
 // TestChanges_Data: whoever follows the changes has, in a store of any number of
 // copies, every key where its owners are, and nothing else.
 func TestChanges_Data(t *testing.T) {
-	rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
 		copies := 1 + rng.IntN(4)
-		backends := randomBackends(rng, true, 1+rng.IntN(7))
+		backends := chashtest.RandomBackends(rng, true, 1+rng.IntN(7))
 		r, err := chash.NewRing(backends, chash.WithReplicas(4))
 		require.NoError(t, err)
 		stores := map[string]map[uint64]bool{}
@@ -583,7 +170,7 @@ func TestChanges_Data(t *testing.T) {
 					if held[name] == nil {
 						held[name] = map[uint64]bool{}
 					}
-					for _, key := range sampleKeys[:200] {
+					for _, key := range chashtest.SampleKeys[:200] {
 						if position := r.Position(key); one.Contains(position) {
 							held[name][position] = true
 						}
@@ -595,11 +182,11 @@ func TestChanges_Data(t *testing.T) {
 		stores = held(r)
 		for range 4 {
 			next := r.Clone()
-			require.NoError(t, next.Set(randomChange(rng, true, backends, 7)))
+			require.NoError(t, next.Set(chashtest.RandomChange(rng, true, backends, 7)))
 			d, err := r.Diff(next)
 			require.NoError(t, err)
 			for c := range d.Changes(copies) {
-				for _, key := range sampleKeys[:200] {
+				for _, key := range chashtest.SampleKeys[:200] {
 					position := r.Position(key)
 					if !c.Contains(position) {
 						continue
@@ -652,7 +239,7 @@ func TestRanges_None(t *testing.T) {
 	require.NoError(t, err)
 	whole := chash.Range{Last: math.MaxUint64}
 	for _, n := range []int{1, 2, 9} {
-		require.Equal(t, []held{{whole, []string{"down"}}}, collect2(sick.Holders(n)))
+		require.Equal(t, []chashtest.Held{{R: whole, Names: []string{"down"}}}, chashtest.Collect2(sick.Holders(n)))
 		require.Equal(t, []chash.Range{whole}, slices.Collect(sick.Ranges("down", n)))
 		for _, name := range []string{"", "draining", "upper", "unknown"} {
 			require.Empty(t, slices.Collect(r.Ranges(name, n)), name)
@@ -660,7 +247,7 @@ func TestRanges_None(t *testing.T) {
 		for _, r := range []*chash.Ring[string]{empty, gone} {
 			require.Empty(t, slices.Collect(r.Ranges("", n)))
 			require.Empty(t, slices.Collect(r.Ranges("draining", n)))
-			require.Empty(t, collect2(r.Holders(n)))
+			require.Empty(t, chashtest.Collect2(r.Holders(n)))
 		}
 		d, err := empty.Diff(gone)
 		require.NoError(t, err)
@@ -674,7 +261,7 @@ func TestRanges_None(t *testing.T) {
 	}
 	for _, n := range []int{0, -1, math.MinInt} {
 		require.Empty(t, slices.Collect(r.Ranges("up", n)))
-		require.Empty(t, collect2(r.Holders(n)))
+		require.Empty(t, chashtest.Collect2(r.Holders(n)))
 		d, err := r.Diff(empty)
 		require.NoError(t, err)
 		require.Empty(t, slices.Collect(d.Changes(n)))
@@ -752,57 +339,6 @@ func TestRanges_WhileChanged(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestRanges_Uneven: rings on which it takes many points to meet one more
-// placement, in time of the number of points.
-func TestRanges_Uneven(t *testing.T) {
-	backends := []chash.Backend[string]{
-		{Name: "a", Weight: 50000}, {Name: "b", Weight: 50000},
-		{Name: "c"}, {Name: "d"}, {Name: "e"}, {Name: "f"},
-	}
-	r, err := chash.NewRing(backends, chash.WithReplicas(1))
-	require.NoError(t, err)
-	next := r.Clone()
-	require.NoError(t, next.Remove("c"))
-	d, err := r.Diff(next)
-	require.NoError(t, err)
-	total := 0
-	for n := 1; n <= 6; n++ {
-		sum := new(big.Int)
-		for one, names := range next.Holders(n) {
-			sum.Add(sum, sizeOf(one))
-			if len(names) != min(n, 5) {
-				t.Fatalf("Holders(%d) has %q for %v, want %d names", n, names, one, min(n, 5))
-			}
-		}
-		require.Equal(t, positions, sum)
-		gained := 0
-		for c := range d.Changes(n) {
-			if !slices.Contains(c.Added(), "d") {
-				continue
-			}
-			gained++
-			if len(c.Before) != n || slices.Contains(c.Before, "d") || !slices.Contains(c.Before, "c") {
-				t.Fatalf("Changes(%d) has %v, want %d names before, with c and without d", n, c, n)
-			}
-		}
-		if n == 6 && gained > 0 {
-			t.Errorf("Changes(6) has %d ranges that d gains, want none", gained)
-		}
-		total += gained
-	}
-	require.Positive(t, total)
-	// Many placements, of which nearly all hold a copy.
-	r, err = chash.NewRing(chash.Named(manyNames("b", 2000)...), chash.WithReplicas(100))
-	require.NoError(t, err)
-	sum := new(big.Int)
-	for one := range r.Ranges("b7", 1999) {
-		sum.Add(sum, sizeOf(one))
-	}
-	if sum.Cmp(positions) > 0 || sum.BitLen() < 64 {
-		t.Errorf("b7 has one of 1999 copies of %v positions, want nearly all", sum)
-	}
-}
-
 func TestRing_Position(t *testing.T) {
 	of := func(s string) uint64 {
 		sum := sha256.Sum256([]byte(s))
@@ -814,7 +350,7 @@ func TestRing_Position(t *testing.T) {
 	require.NoError(t, err)
 	hashed, err := chash.NewRing(chash.Named("a", "b"), chash.WithHash(func(key string) uint64 { return ^of(key) }))
 	require.NoError(t, err)
-	for _, key := range append(sampleKeys[:50], strings.Repeat("long", 300)) {
+	for _, key := range append(chashtest.SampleKeys[:50], strings.Repeat("long", 300)) {
 		for name, test := range map[string]struct {
 			r    *chash.Ring[string]
 			want uint64
@@ -826,7 +362,7 @@ func TestRing_Position(t *testing.T) {
 			if got := test.r.Position(key); got != test.want {
 				t.Errorf("Position(%q) of the %s ring = %#x, want %#x", key, name, got, test.want)
 			}
-			if got, want := must(test.r.GetHash(test.r.Position(key))), must(test.r.Get(key)); got != want {
+			if got, want := chashtest.Must(test.r.GetHash(test.r.Position(key))), chashtest.Must(test.r.Get(key)); got != want {
 				t.Errorf("GetHash(Position(%q)) of the %s ring = %q, want %q", key, name, got, want)
 			}
 		}

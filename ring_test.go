@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // A plainRing is a ring in the plainest way: whole positions, of 32 bytes for
@@ -65,7 +67,7 @@ func (r *plainRing) order(position []byte) []string {
 }
 
 // check compares a ring whose backends are named like their hash keys.
-func (r *plainRing) check(t *testing.T, s structure, keys []string) {
+func (r *plainRing) check(t *testing.T, s chashtest.Structure, keys []string) {
 	t.Helper()
 	for _, key := range keys {
 		want := r.order(r.position(key))
@@ -78,7 +80,7 @@ func (r *plainRing) check(t *testing.T, s structure, keys []string) {
 		if got := slices.Collect(s.Candidates(key)); !slices.Equal(got, want) {
 			t.Fatalf("Candidates(%q) = %q, want %q", key, got, want)
 		}
-		if got := must(s.GetN(key, 2)); !slices.Equal(got, want[:min(2, len(want))]) {
+		if got := chashtest.Must(s.GetN(key, 2)); !slices.Equal(got, want[:min(2, len(want))]) {
 			t.Fatalf("GetN(%q, 2) = %q, want %q", key, got, want[:min(2, len(want))])
 		}
 	}
@@ -137,24 +139,24 @@ func TestRing_Points(t *testing.T) {
 	}{
 		{"one point", chash.Named("a"), 1, nil, sha256Position(0)},
 		{"one backend", chash.Named("a"), 10, nil, sha256Position(0)},
-		{"one point each", chash.Named(manyNames("b", 20)...), 1, nil, sha256Position(0)},
+		{"one point each", chash.Named(chashtest.ManyNames("b", 20)...), 1, nil, sha256Position(0)},
 		{"two points", chash.Named("a", "b"), 1, nil, sha256Position(0)},
-		{"as many points as a power of two", chash.Named(manyNames("b", 16)...), 1, nil, sha256Position(0)},
+		{"as many points as a power of two", chash.Named(chashtest.ManyNames("b", 16)...), 1, nil, sha256Position(0)},
 		{"labels that read alike", chash.Named(labels...), 13, nil, sha256Position(0)},
 		{"names of every kind", chash.Named(kinds...), 13, nil, sha256Position(0)},
 		{"weights", weighted, 10, nil, sha256Position(0)},
 		{"more than 100 points each", chash.Named("a", "b", "c"), 1001, nil, sha256Position(0)},
-		{"255 backends", chash.Named(manyNames("b", 255)...), 3, nil, sha256Position(0)},
-		{"256 backends", chash.Named(manyNames("b", 256)...), 3, nil, sha256Position(0)},
-		{"256 points", chash.Named(manyNames("b", 256)...), 1, nil, sha256Position(0)},
-		{"257 backends", chash.Named(manyNames("b", 257)...), 3, nil, sha256Position(0)},
+		{"255 backends", chash.Named(chashtest.ManyNames("b", 255)...), 3, nil, sha256Position(0)},
+		{"256 backends", chash.Named(chashtest.ManyNames("b", 256)...), 3, nil, sha256Position(0)},
+		{"256 points", chash.Named(chashtest.ManyNames("b", 256)...), 1, nil, sha256Position(0)},
+		{"257 backends", chash.Named(chashtest.ManyNames("b", 257)...), 3, nil, sha256Position(0)},
 		{"seeded", weighted, 10, []chash.RingOption{chash.WithSeed(1)}, sha256Position(1)},
 		{"seeded, all bytes differ", chash.Named(labels...), 10, []chash.RingOption{chash.WithSeed(0x0123456789ABCDEF)}, sha256Position(0x0123456789ABCDEF)},
 		{"largest seed", chash.Named(kinds...), 10, []chash.RingOption{chash.WithSeed(math.MaxUint64)}, sha256Position(math.MaxUint64)},
 		{"own hash", weighted, 10, []chash.RingOption{chash.WithHash(xxhash.Sum64String)}, hashPosition(xxhash.Sum64String)},
-		{"own hash, labels that read alike", chash.Named(labels...), 13, []chash.RingOption{chash.WithHash(upsideDown)}, hashPosition(upsideDown)},
+		{"own hash, labels that read alike", chash.Named(labels...), 13, []chash.RingOption{chash.WithHash(chashtest.UpsideDown)}, hashPosition(chashtest.UpsideDown)},
 	}
-	for name, hash := range clumsy {
+	for name, hash := range chashtest.Clumsy {
 		tests = append(tests, tests[0])
 		test := &tests[len(tests)-1]
 		test.name, test.backends, test.replicas = "own hash, "+name, weighted, 10
@@ -162,12 +164,12 @@ func TestRing_Points(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := must(newRing(test.backends, append(test.opts, chash.WithReplicas(test.replicas))...))
+			s := chashtest.Must(chashtest.NewRing(test.backends, append(test.opts, chash.WithReplicas(test.replicas))...))
 			var names []string
 			for _, b := range test.backends {
 				names = append(names, b.Name)
 			}
-			keys := append(pointKeys(names[:min(len(names), 20)], min(test.replicas, 20)), sampleKeys[:100]...)
+			keys := append(pointKeys(names[:min(len(names), 20)], min(test.replicas, 20)), chashtest.SampleKeys[:100]...)
 			keys = append(keys, strings.Repeat("k", 1000))
 			plain := newPlainRing(test.backends, test.replicas, test.position)
 			plain.check(t, s, keys)
@@ -177,7 +179,7 @@ func TestRing_Points(t *testing.T) {
 				if len(test.backends) > 50 {
 					t.Skip("enough with the smaller ones")
 				}
-				s := must(newRing[string](nil, append(test.opts, chash.WithReplicas(test.replicas))...))
+				s := chashtest.Must(chashtest.NewRing[string](nil, append(test.opts, chash.WithReplicas(test.replicas))...))
 				for i := range test.backends {
 					require.NoError(t, s.Add(test.backends[len(test.backends)-1-i]))
 				}
@@ -185,7 +187,7 @@ func TestRing_Points(t *testing.T) {
 			})
 			// And those taken out leave no trace, nor do changes of weight.
 			t.Run("Add and Remove", func(t *testing.T) {
-				require.NoError(t, s.Add(backend("transient", "", 2, 0), backend("a passer-by", "", 1, 0)))
+				require.NoError(t, s.Add(chashtest.Backend("transient", "", 2, 0), chashtest.Backend("a passer-by", "", 1, 0)))
 				require.NoError(t, s.SetWeight(names[0], 5))
 				require.NoError(t, s.Remove("transient"))
 				require.NoError(t, s.SetState(names[0], chash.Draining))
@@ -201,18 +203,18 @@ func TestRing_Points(t *testing.T) {
 // TestRing_KeyAtAPoint has keys whose digest is that of a point: a key belongs
 // to the first point at or after it.
 func TestRing_KeyAtAPoint(t *testing.T) {
-	names := manyNames("node-", 5)
+	names := chashtest.ManyNames("node-", 5)
 	for name, opts := range map[string][]chash.RingOption{
 		"SHA-256":  nil,
 		"seeded":   {chash.WithSeed(11)},
 		"own hash": {chash.WithHash(xxhash.Sum64String)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := must(newRing(chash.Named(names...), opts...))
+			s := chashtest.Must(chashtest.NewRing(chash.Named(names...), opts...))
 			for _, node := range names {
 				for i := range chash.DefaultReplicas {
 					key := fmt.Sprintf("%s#%d", node, i)
-					if got := must(s.Get(key)); got != node {
+					if got := chashtest.Must(s.Get(key)); got != node {
 						t.Errorf("Get(%q) = %q, want %q", key, got, node)
 					}
 				}
@@ -229,13 +231,13 @@ func TestRing_ManyPointsAtOnePosition(t *testing.T) {
 	for i := range backends {
 		backends[i].Weight = 300
 	}
-	for name, hash := range clumsy {
+	for name, hash := range chashtest.Clumsy {
 		if strings.HasPrefix(name, "always") {
 			t.Run(name, func(t *testing.T) {
-				s := must(newRing(backends, chash.WithHash(hash)))
+				s := chashtest.Must(chashtest.NewRing(backends, chash.WithHash(hash)))
 				check := func(want ...string) {
 					t.Helper()
-					for _, key := range sampleKeys[:3] {
+					for _, key := range chashtest.SampleKeys[:3] {
 						if got := slices.Collect(s.Candidates(key)); !slices.Equal(got, want) {
 							t.Errorf("Candidates(%q) = %q, want %q", key, got, want)
 						}
@@ -254,6 +256,19 @@ func TestRing_ManyPointsAtOnePosition(t *testing.T) {
 	}
 }
 
+func init() { chashtest.BlindDigests = chash.WithBlindDigests }
+
+// TestRing_TwinWithTies is TestProperty_Twin and TestProperty_Operations with rings of
+// which many have points at one position.
+func TestRing_TwinWithTies(t *testing.T) {
+	t.Run("Twin", func(t *testing.T) {
+		chashtest.Rounds(t, 64, func(t *testing.T, rng *rand.Rand) { chashtest.CheckTwin(t, rng, true) })
+	})
+	t.Run("Operations", func(t *testing.T) {
+		chashtest.Rounds(t, 28, func(t *testing.T, rng *rand.Rand) { chashtest.CheckCalls(t, rng, true) })
+	})
+}
+
 // TestRing_Ties blinds the first 64 bits of all digests, in part or altogether,
 // so that keys and points share positions by the dozen: whole digests decide, as
 // they do on the plain ring. It stands for ties between the first 64 bits of
@@ -266,7 +281,7 @@ func TestRing_Ties(t *testing.T) {
 		names = append(names, b.Name)
 	}
 	const replicas = 7
-	keys := append(pointKeys(names, 3*replicas), sampleKeys[:300]...)
+	keys := append(pointKeys(names, 3*replicas), chashtest.SampleKeys[:300]...)
 	for name, blind := range map[string]uint64{
 		"none":              0,
 		"the low 32 bits":   math.MaxUint32,
@@ -287,17 +302,17 @@ func TestRing_Ties(t *testing.T) {
 				})
 				opts := []chash.RingOption{chash.WithReplicas(replicas), chash.WithSeed(seed), chash.WithBlindDigests(blind)}
 
-				s := must(newRing(backends, opts...))
+				s := chashtest.Must(chashtest.NewRing(backends, opts...))
 				plain.check(t, s, keys)
 
 				// The order of the calls that led to a set has no say.
-				grown := must(newRing(backends[2:3], opts...))
+				grown := chashtest.Must(chashtest.NewRing(backends[2:3], opts...))
 				require.NoError(t, grown.Add(backends[5], backends[0]))
 				require.NoError(t, grown.Add(backends[4], backends[1]))
 				require.NoError(t, grown.Add(backends[3]))
 				plain.check(t, grown, keys)
 
-				shrunk := must(newRing(append(chash.Named("more", "a#0", "0"), backends...), opts...))
+				shrunk := chashtest.Must(chashtest.NewRing(append(chash.Named("more", "a#0", "0"), backends...), opts...))
 				require.NoError(t, shrunk.Remove("more"))
 				require.NoError(t, shrunk.Remove("0", "a#0"))
 				plain.check(t, shrunk, keys)
@@ -328,10 +343,10 @@ func TestNewRing_BadReplicas(t *testing.T) {
 	for _, replicas := range []int{0, -1, -160, math.MinInt, chash.MaxRingPoints + 1, math.MaxInt32, math.MaxInt} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
 			for _, backends := range [][]chash.Backend[string]{nil, chash.Named("a")} {
-				s, err := newRing(backends, chash.WithReplicas(replicas))
+				s, err := chashtest.NewRing(backends, chash.WithReplicas(replicas))
 				call := fmt.Sprintf("NewRing(%d backends, WithReplicas(%d))", len(backends), replicas)
-				checkError(t, call, err, chash.ErrInvalidOption)
-				checkNumbers(t, call, err, int64(replicas))
+				chashtest.CheckError(t, call, err, chash.ErrInvalidOption)
+				chashtest.CheckNumbers(t, call, err, int64(replicas))
 				if s != nil {
 					t.Errorf("%s = %v with an error, want nil", call, s)
 				}
@@ -356,35 +371,35 @@ func TestRing_Replicas(t *testing.T) {
 		return weighted
 	}
 	t.Run("the default", func(t *testing.T) {
-		want := owners(t, must(newRing(backends, chash.WithReplicas(160))))
-		checkSameOwners(t, must(newRing(backends)), want)
-		checkSameOwners(t, must(newRing(backends, nil)), want)
-		checkSameOwners(t, must(newRing(backends, chash.WithReplicas(7), chash.WithReplicas(160))), want)
+		want := chashtest.Owners(t, chashtest.Must(chashtest.NewRing(backends, chash.WithReplicas(160))))
+		chashtest.CheckSameOwners(t, chashtest.Must(chashtest.NewRing(backends)), want)
+		chashtest.CheckSameOwners(t, chashtest.Must(chashtest.NewRing(backends, nil)), want)
+		chashtest.CheckSameOwners(t, chashtest.Must(chashtest.NewRing(backends, chash.WithReplicas(7), chash.WithReplicas(160))), want)
 	})
 	t.Run("weight times replicas", func(t *testing.T) {
-		want := owners(t, must(newRing(backends, chash.WithReplicas(60))))
+		want := chashtest.Owners(t, chashtest.Must(chashtest.NewRing(backends, chash.WithReplicas(60))))
 		for weight, replicas := range map[uint32]int{1: 60, 2: 30, 60: 1} {
-			checkSameOwners(t, must(newRing(weighing(weight), chash.WithReplicas(replicas))), want)
+			chashtest.CheckSameOwners(t, chashtest.Must(chashtest.NewRing(weighing(weight), chash.WithReplicas(replicas))), want)
 		}
 	})
 	t.Run("as many as there may be, and no backends", func(t *testing.T) {
-		var s structure
+		var s chashtest.Structure
 		var err error
-		used := allocated(func() { s, err = newRing[string](nil, chash.WithReplicas(chash.MaxRingPoints)) })
+		used := allocated(func() { s, err = chashtest.NewRing[string](nil, chash.WithReplicas(chash.MaxRingPoints)) })
 		require.NoError(t, err)
 		if used > 1<<20 {
 			t.Errorf("bytes allocated for an empty ring = %d, want under a MiB", used)
 		}
-		checkLookupsFail(t, s, chash.ErrNoBackends)
-		require.NoError(t, s.Add(backend("a", "", math.MaxUint32, chash.Draining)))
-		checkLookupsFail(t, s, chash.ErrNoHealthyBackends)
+		chashtest.CheckLookupsFail(t, s, chash.ErrNoBackends)
+		require.NoError(t, s.Add(chashtest.Backend("a", "", math.MaxUint32, chash.Draining)))
+		chashtest.CheckLookupsFail(t, s, chash.ErrNoHealthyBackends)
 	})
 }
 
 // TestRing_TooLarge asks for rings of which the smallest would take a gigabyte.
 func TestRing_TooLarge(t *testing.T) {
 	weights := func(weights ...uint32) []chash.Backend[string] {
-		backends := chash.Named(manyNames("b", len(weights))...)
+		backends := chash.Named(chashtest.ManyNames("b", len(weights))...)
 		for i := range backends {
 			backends[i].Weight = weights[i]
 		}
@@ -424,14 +439,14 @@ func TestRing_TooLarge(t *testing.T) {
 				t.Helper()
 				var err error
 				used := allocated(func() { err = do() })
-				checkError(t, call, err, chash.ErrRingTooLarge)
-				checkNumbers(t, call, err, test.replicas, weight, chash.MaxRingPoints)
+				chashtest.CheckError(t, call, err, chash.ErrRingTooLarge)
+				chashtest.CheckNumbers(t, call, err, test.replicas, weight, chash.MaxRingPoints)
 				if used > 1<<20 {
 					t.Errorf("bytes allocated by %s = %d, want under a MiB", call, used)
 				}
 			}
 			wantError("NewRing", func() error {
-				s, err := newRing(test.backends, chash.WithReplicas(replicas))
+				s, err := chashtest.NewRing(test.backends, chash.WithReplicas(replicas))
 				if s != nil {
 					t.Errorf("NewRing = %v with an error, want nil", s)
 				}
@@ -443,29 +458,29 @@ func TestRing_TooLarge(t *testing.T) {
 			for i := range drained {
 				drained[i].State = chash.Draining
 			}
-			s := must(newRing(drained, chash.WithReplicas(replicas)))
-			before := stateOf(s)
+			s := chashtest.Must(chashtest.NewRing(drained, chash.WithReplicas(replicas)))
+			before := chashtest.StateOf(s)
 			wantError("Set", func() error { return s.Set(test.backends) })
-			checkState(t, s, "Set", before)
+			chashtest.CheckState(t, s, "Set", before)
 			s.Clear()
-			before = stateOf(s)
+			before = chashtest.StateOf(s)
 			wantError("Add", func() error { return s.Add(test.backends...) })
-			checkState(t, s, "Add", before)
+			chashtest.CheckState(t, s, "Add", before)
 		})
 	}
 
 	t.Run("calls on one that has points", func(t *testing.T) {
-		s := must(newRing([]chash.Backend[string]{
-			backend("a", "", 1, 0), backend("b", "", 2, chash.Unhealthy), backend("shared", "a", 1, chash.Unhealthy),
-			backend("huge", "", math.MaxUint32, chash.Draining), backend("huge too", "a", 1<<20, chash.Draining),
+		s := chashtest.Must(chashtest.NewRing([]chash.Backend[string]{
+			chashtest.Backend("a", "", 1, 0), chashtest.Backend("b", "", 2, chash.Unhealthy), chashtest.Backend("shared", "a", 1, chash.Unhealthy),
+			chashtest.Backend("huge", "", math.MaxUint32, chash.Draining), chashtest.Backend("huge too", "a", 1<<20, chash.Draining),
 		}, chash.WithReplicas(100)))
-		before := stateOf(s)
+		before := chashtest.StateOf(s)
 		for call, do := range map[string]func() error{
-			"Add":                           func() error { return s.Add(backend("c", "", 1<<20, 0)) },
-			"Add of an unhealthy one":       func() error { return s.Add(backend("c", "", 1<<20, chash.Unhealthy)) },
-			"Add of small ones and one":     func() error { return s.Add(backend("c", "", 1, 0), backend("d", "", 1<<20, 0)) },
-			"Add to a shared place":         func() error { return s.Add(backend("c", "a", 1<<20, 0)) },
-			"Set":                           func() error { return s.Set([]chash.Backend[string]{backend("a", "", 1<<20, 0)}) },
+			"Add":                           func() error { return s.Add(chashtest.Backend("c", "", 1<<20, 0)) },
+			"Add of an unhealthy one":       func() error { return s.Add(chashtest.Backend("c", "", 1<<20, chash.Unhealthy)) },
+			"Add of small ones and one":     func() error { return s.Add(chashtest.Backend("c", "", 1, 0), chashtest.Backend("d", "", 1<<20, 0)) },
+			"Add to a shared place":         func() error { return s.Add(chashtest.Backend("c", "a", 1<<20, 0)) },
+			"Set":                           func() error { return s.Set([]chash.Backend[string]{chashtest.Backend("a", "", 1<<20, 0)}) },
 			"SetWeight":                     func() error { return s.SetWeight("a", math.MaxUint32) },
 			"SetWeight of an unhealthy one": func() error { return s.SetWeight("b", 1<<20) },
 			"SetWeight in a shared place":   func() error { return s.SetWeight("shared", 1<<20) },
@@ -477,13 +492,13 @@ func TestRing_TooLarge(t *testing.T) {
 			if used := allocated(func() { err = do() }); used > 1<<20 {
 				t.Errorf("bytes allocated by %s = %d, want under a MiB", call, used)
 			}
-			checkError(t, call, err, chash.ErrRingTooLarge)
-			checkNumbers(t, call, err, chash.MaxRingPoints)
-			checkState(t, s, call, before)
+			chashtest.CheckError(t, call, err, chash.ErrRingTooLarge)
+			chashtest.CheckNumbers(t, call, err, chash.MaxRingPoints)
+			chashtest.CheckState(t, s, call, before)
 		}
 		// What drains may weigh anything.
 		require.NoError(t, s.SetWeight("huge too", math.MaxUint32))
-		require.NoError(t, s.Add(backend("third", "", math.MaxUint32, chash.Draining)))
+		require.NoError(t, s.Add(chashtest.Backend("third", "", math.MaxUint32, chash.Draining)))
 		require.NoError(t, s.Remove("huge", "huge too", "third"))
 	})
 
@@ -493,43 +508,43 @@ func TestRing_TooLarge(t *testing.T) {
 		}
 		// A hundred of 700,000 points would be too many; one is not.
 		var backends []chash.Backend[string]
-		for _, name := range manyNames("b", 100) {
-			backends = append(backends, backend(name, "shared", 7, 0))
+		for _, name := range chashtest.ManyNames("b", 100) {
+			backends = append(backends, chashtest.Backend(name, "shared", 7, 0))
 		}
-		s, err := newRing(backends, chash.WithReplicas(100_000), chash.WithHash(xxhash.Sum64String))
+		s, err := chashtest.NewRing(backends, chash.WithReplicas(100_000), chash.WithHash(xxhash.Sum64String))
 		require.NoError(t, err)
-		if got := must(s.Get("key")); got != "b0" {
+		if got := chashtest.Must(s.Get("key")); got != "b0" {
 			t.Errorf("Get(key) = %q, want b0", got)
 		}
 	})
 }
 
 func TestRing_ChangesMoveOnlyTheirKeys(t *testing.T) {
-	backends := chash.Named(manyNames("node-", 10)...)
+	backends := chash.Named(chashtest.ManyNames("node-", 10)...)
 	backends[3].Weight = 4
 	for _, replicas := range []int{1, 10, 160} {
 		t.Run(fmt.Sprintf("replicas=%d", replicas), func(t *testing.T) {
-			s := must(newRing(backends, chash.WithReplicas(replicas)))
+			s := chashtest.Must(chashtest.NewRing(backends, chash.WithReplicas(replicas)))
 			for _, b := range backends {
-				before := owners(t, s)
+				before := chashtest.Owners(t, s)
 				require.NoError(t, s.Remove(b.Name))
-				without := owners(t, s)
+				without := chashtest.Owners(t, s)
 				for i := range without {
 					if before[i] != b.Name && without[i] != before[i] {
-						t.Errorf("Get(%q) = %q after Remove(%q), want still %q", sampleKeys[i], without[i], b.Name, before[i])
+						t.Errorf("Get(%q) = %q after Remove(%q), want still %q", chashtest.SampleKeys[i], without[i], b.Name, before[i])
 					}
 				}
 				require.NoError(t, s.Add(b))
-				checkSameOwners(t, s, before)
+				chashtest.CheckSameOwners(t, s, before)
 
 				require.NoError(t, s.SetWeight(b.Name, max(b.Weight, 1)+1))
-				for i, owner := range owners(t, s) {
+				for i, owner := range chashtest.Owners(t, s) {
 					if owner != before[i] && owner != b.Name {
-						t.Errorf("Get(%q) = %q after more weight for %q, want %q or that", sampleKeys[i], owner, b.Name, before[i])
+						t.Errorf("Get(%q) = %q after more weight for %q, want %q or that", chashtest.SampleKeys[i], owner, b.Name, before[i])
 					}
 				}
 				require.NoError(t, s.SetWeight(b.Name, max(b.Weight, 1)))
-				checkSameOwners(t, s, before)
+				chashtest.CheckSameOwners(t, s, before)
 			}
 		})
 	}
@@ -541,7 +556,7 @@ func TestRing_ChangesMoveOnlyTheirKeys(t *testing.T) {
 func TestRing_HashIsUsedThroughout(t *testing.T) {
 	var mu sync.Mutex // a hash must be safe for concurrent use
 	var asked []string
-	s := must(newRing(chash.Named("b", "a"), chash.WithReplicas(3), chash.WithHash(func(key string) uint64 {
+	s := chashtest.Must(chashtest.NewRing(chash.Named("b", "a"), chash.WithReplicas(3), chash.WithHash(func(key string) uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		asked = append(asked, strings.Clone(key))
@@ -616,11 +631,11 @@ func TestRing_HashIsUsedThroughout(t *testing.T) {
 // TestRing_CandidatesDoesNotAllocate has the range over the type itself, for
 // only then the compiler can see into it.
 func TestRing_CandidatesDoesNotAllocate(t *testing.T) {
-	for _, c := range allocationCases() {
-		t.Run(c.name, func(t *testing.T) {
-			r, err := chash.NewRing(c.backends, chash.Options(c.opts...))
+	for _, c := range chashtest.AllocationCases() {
+		t.Run(c.Name, func(t *testing.T) {
+			r, err := chash.NewRing(c.Backends, chash.Options(c.Opts...))
 			require.NoError(t, err)
-			for _, key := range allocationKeys {
+			for _, key := range chashtest.AllocationKeys {
 				if got := testing.AllocsPerRun(20, func() {
 					left := 3
 					for range r.Candidates(key) {
@@ -637,13 +652,13 @@ func TestRing_CandidatesDoesNotAllocate(t *testing.T) {
 }
 
 func TestRing_LookupsOfPointersDoNotAllocate(t *testing.T) {
-	checkPointerAllocations(t, must(newRing(halfOfNodes())))
+	checkPointerAllocations(t, chashtest.Must(chashtest.NewRing(halfOfNodes())))
 }
 
 // TestRing_HashesWhatChanges: a change hashes the points that come and go, or, where
 // more go than stay, those that come and stay; however many are at one position.
 func TestRing_HashesWhatChanges(t *testing.T) {
-	hashes := maps.Clone(clumsy)
+	hashes := maps.Clone(chashtest.Clumsy)
 	hashes["xxHash64"] = xxhash.Sum64String
 	for name, hash := range hashes {
 		t.Run(name, func(t *testing.T) {
@@ -659,7 +674,7 @@ func TestRing_HashesWhatChanges(t *testing.T) {
 				}
 				return backends
 			}
-			s := must(newRing[string](nil, chash.WithReplicas(10), chash.WithHash(counting)))
+			s := chashtest.Must(chashtest.NewRing[string](nil, chash.WithReplicas(10), chash.WithHash(counting)))
 			for _, test := range []struct {
 				call   string
 				change func() error
@@ -667,11 +682,11 @@ func TestRing_HashesWhatChanges(t *testing.T) {
 			}{
 				{"Add of five", func() error { return s.Add(named("b", "c", "d", "f", "g")...) }, 100},
 				{"Add of three more", func() error { return s.Add(named("a", "e", "h")...) }, 60},
-				{"Add of a draining one", func() error { return s.Add(backend("i", "", 9, chash.Draining)) }, 0},
+				{"Add of a draining one", func() error { return s.Add(chashtest.Backend("i", "", 9, chash.Draining)) }, 0},
 				{"Remove of four of eight", func() error { return s.Remove("a", "c", "e", "g") }, 80},
 				{"SetWeight from 2 to 5", func() error { return s.SetWeight("d", 5) }, 30},
 				{"SetWeight from 5 to 3", func() error { return s.SetWeight("d", 3) }, 20},
-				{"Set", func() error { return s.Set(append(named("a", "b", "d", "e", "h"), backend("f", "", 3, 0))) }, 20 + 10 + 20 + 10},
+				{"Set", func() error { return s.Set(append(named("a", "b", "d", "e", "h"), chashtest.Backend("f", "", 3, 0))) }, 20 + 10 + 20 + 10},
 				{"Remove of all but one", func() error { return s.Remove("a", "b", "d", "f", "h") }, 20},
 			} {
 				calls = 0
@@ -679,8 +694,8 @@ func TestRing_HashesWhatChanges(t *testing.T) {
 				if calls != test.points {
 					t.Errorf("points hashed by %s = %d, want %d", test.call, calls, test.points)
 				}
-				fresh := must(newRing(s.Backends(), chash.WithReplicas(10), chash.WithHash(hash)))
-				checkSameOwners(t, s, owners(t, fresh))
+				fresh := chashtest.Must(chashtest.NewRing(s.Backends(), chash.WithReplicas(10), chash.WithHash(hash)))
+				chashtest.CheckSameOwners(t, s, chashtest.Owners(t, fresh))
 			}
 		})
 	}
@@ -698,4 +713,9 @@ func TestRing_HashThatChangesItsMind(t *testing.T) {
 	got, err := r.GetN("key", 4)
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"a", "c", "d"}, got)
+}
+
+func FuzzRing(f *testing.F) {
+	chashtest.AddFuzzOperations(f)
+	f.Fuzz(func(t *testing.T, data []byte) { chashtest.FuzzOperations(t, true, data) })
 }

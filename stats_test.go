@@ -1,10 +1,12 @@
 package chash_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,45 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
-// knower is what a structure says of itself.
-type knower interface {
-	structure
-	Stats() chash.Stats
-	Shares() []chash.Share
-	Owner(key string) (chash.Backend[string], error)
-	Owners(key string, n int) ([]chash.Backend[string], error)
-	Explain(key string) chash.Explanation
-	Fingerprint() uint64
-	LiveFingerprint() uint64
-}
-
-// knowers runs a test over both structures of a few backends.
-func knowers(t *testing.T, backends []chash.Backend[string], test func(t *testing.T, s knower)) {
-	for _, kind := range structures {
-		t.Run(kind.name, func(t *testing.T) {
-			s, err := kind.make(backends)
-			require.NoError(t, err)
-			test(t, s.(knower))
-		})
-	}
-}
-
-func numbered(prefix string, n int) []chash.Backend[string] {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprint(prefix, i)
-	}
-	return chash.Named(names...)
-}
-
 func TestStats_Counts(t *testing.T) {
-	backends := numbered("b", 6)
+	backends := chashtest.Numbered("b", 6)
 	backends[1].State = chash.Unhealthy
 	backends[2].State = chash.Draining
 	backends[4].HashKey = "b3" // shares the placement of b3
-	knowers(t, backends, func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, backends)
 		got := s.Stats()
 		require.Equal(t, 6, got.Backends)
 		require.Equal(t, 4, got.Healthy)
@@ -86,11 +59,12 @@ func TestStats_Size(t *testing.T) {
 
 // The extremes are those of the shares by their ideals.
 func TestStats_MinAndMaxShare(t *testing.T) {
-	backends := numbered("b", 5)
+	backends := chashtest.Numbered("b", 5)
 	for i := range backends {
 		backends[i].Weight = uint32(1 + i)
 	}
-	knowers(t, backends, func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, backends)
 		least, most := math.Inf(1), 0.0
 		for i, share := range s.Shares() {
 			ratio := share.Share * 15 / float64(1+i)
@@ -105,7 +79,8 @@ func TestStats_MinAndMaxShare(t *testing.T) {
 }
 
 func TestStats_JSON(t *testing.T) {
-	knowers(t, numbered("b", 6), func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, chashtest.Numbered("b", 6))
 		require.NoError(t, s.SetState("b0", chash.Unhealthy))
 		require.NoError(t, s.SetState("b1", chash.Draining))
 		require.NoError(t, s.(bounded).SetLoadFloor(3))
@@ -135,8 +110,9 @@ func isSampled(hash uint64) bool { return hash*0x9e3779b97f4a7c15 < 1<<58 }
 // A lookup of a sampled key counts once if it leaves its home, however far, and no other
 // does: neither by the index of healthy owners nor without it.
 func TestStats_SampledFallbacks(t *testing.T) {
-	backends := numbered("b", 400)
-	knowers(t, backends, func(t *testing.T, s knower) {
+	backends := chashtest.Numbered("b", 400)
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, backends)
 		want, far := uint64(0), 0
 		homes := s.Clone() // where all stay healthy
 		look := func() {
@@ -144,7 +120,7 @@ func TestStats_SampledFallbacks(t *testing.T) {
 				hash := xxhash.Sum64String(fmt.Sprint("key", k))
 				b, err := s.GetHash(hash)
 				require.NoError(t, err)
-				home := must(homes.GetHash(hash))
+				home := chashtest.Must(homes.GetHash(hash))
 				if isSampled(hash) && b != home {
 					want++
 				}
@@ -170,19 +146,20 @@ func TestStats_SampledFallbacks(t *testing.T) {
 		}
 		look()
 		require.Greater(t, want, uint64(50))
-		require.Zero(t, clone.(knower).Stats().SampledFallbacks, "a clone counts its own")
+		require.Zero(t, clone.Stats().SampledFallbacks, "a clone counts its own")
 		_, err := clone.GetHash(0) // which is sampled
 		require.NoError(t, err)
-		require.NoError(t, clone.SetState(must(homes.GetHash(0)), chash.Unhealthy))
+		require.NoError(t, clone.SetState(chashtest.Must(homes.GetHash(0)), chash.Unhealthy))
 		_, err = clone.GetHash(0)
 		require.NoError(t, err)
-		require.Equal(t, uint64(1), clone.(knower).Stats().SampledFallbacks)
+		require.Equal(t, uint64(1), clone.Stats().SampledFallbacks)
 		require.Equal(t, want, s.Stats().SampledFallbacks, "what a clone counts is not the original's")
 	})
 }
 
 func TestStats_FallbackShare(t *testing.T) {
-	knowers(t, numbered("b", 10), func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, chashtest.Numbered("b", 10))
 		require.Zero(t, s.Stats().FallbackShare)
 		want := 0.0
 		for _, i := range []int{3, 7} {
@@ -198,7 +175,7 @@ func TestStats_FallbackShare(t *testing.T) {
 }
 
 func TestShares_CountWhatLookupsSee(t *testing.T) {
-	m, err := chash.NewMaglev(numbered("b", 7), chash.WithTableSize(251))
+	m, err := chash.NewMaglev(chashtest.Numbered("b", 7), chash.WithTableSize(251))
 	require.NoError(t, err)
 	require.NoError(t, m.SetWeight("b3", 5))
 	want := map[string]int{}
@@ -223,7 +200,7 @@ func TestShares_CountSlotsOfAnyTable(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, size := range []int{2, 3, 7, 31, 127, 251} {
 		for range 50 {
-			backends := numbered("b", 1+random.IntN(min(size, 40)))
+			backends := chashtest.Numbered("b", 1+random.IntN(min(size, 40)))
 			for i := range backends {
 				backends[i].Weight = 1 + random.Uint32N(4)
 			}
@@ -272,7 +249,8 @@ func TestShares_SharedPlacementAndDraining(t *testing.T) {
 	backends := []chash.Backend[string]{
 		{Name: "a", HashKey: "x"}, {Name: "b", HashKey: "x", Weight: 2}, {Name: "c"}, {Name: "d", State: chash.Draining},
 	}
-	knowers(t, backends, func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, backends)
 		require.NoError(t, s.SetState("b", chash.Unhealthy))
 		shares := s.Shares()
 		require.Len(t, shares, 4)
@@ -287,8 +265,9 @@ func TestShares_SharedPlacementAndDraining(t *testing.T) {
 // The explanation ends where Get ends, begins at the owner, and every probe but
 // the last is of a placement without a healthy backend.
 func TestExplain_AgreesWithGet(t *testing.T) {
-	backends := append(numbered("b", 8), chash.Backend[string]{Name: "twin", HashKey: "b7", Value: "twin"})
-	knowers(t, backends, func(t *testing.T, s knower) {
+	backends := append(chashtest.Numbered("b", 8), chash.Backend[string]{Name: "twin", HashKey: "b7", Value: "twin"})
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, backends)
 		for i := range 8 {
 			for k := range 50 {
 				key := fmt.Sprint("key", k)
@@ -326,7 +305,8 @@ func TestExplain_AgreesWithGet(t *testing.T) {
 
 // With one healthy backend of many, the list is cut and the rest is counted.
 func TestExplain_ListIsBounded(t *testing.T) {
-	knowers(t, numbered("b", 400), func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, chashtest.Numbered("b", 400))
 		for i := range 399 {
 			require.NoError(t, s.SetState(fmt.Sprint("b", i), chash.Unhealthy))
 		}
@@ -348,7 +328,8 @@ func TestExplain_ListIsBounded(t *testing.T) {
 }
 
 func TestExplain_JSON(t *testing.T) {
-	knowers(t, numbered("b", 1), func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, chashtest.Numbered("b", 1))
 		require.NoError(t, s.SetState("b0", chash.Unhealthy))
 		data, err := json.Marshal(s.Explain("key"))
 		require.NoError(t, err)
@@ -367,7 +348,8 @@ func TestExplain_JSON(t *testing.T) {
 }
 
 func TestStats_Loads(t *testing.T) {
-	knowers(t, numbered("b", 3), func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, chashtest.Numbered("b", 3))
 		require.Zero(t, s.Stats().InFlight)
 		taker := s.(interface {
 			Acquire(key string, opts ...chash.LeaseOption) (chash.Lease[string], error)
@@ -395,14 +377,15 @@ func TestStats_Loads(t *testing.T) {
 // came about.
 func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
 	type indexer interface {
-		knower
+		chashtest.Structure
 		Indexed() int
 	}
-	backends := numbered("b", 60)
+	backends := chashtest.Numbered("b", 60)
 	for i := range backends {
 		backends[i].Weight = uint32(1 + i%5)
 	}
-	knowers(t, backends, func(t *testing.T, s knower) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, backends)
 		counts := map[string]int{}
 		for _, share := range s.Shares() {
 			counts[share.Name] = share.Size
@@ -443,4 +426,293 @@ func TestIndexed_WhileHealthyOwnersAreRare(t *testing.T) {
 			backends[i].State = chash.Healthy
 		}
 	})
+}
+
+func fingerprintOf(t *testing.T, s chashtest.Structure, err error) uint64 {
+	t.Helper()
+	require.NoError(t, err)
+	return s.Fingerprint()
+}
+
+func TestFingerprint_SameMapping(t *testing.T) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		backends := chashtest.Numbered("b", 20)
+		s, err := kind.New(backends)
+		want := fingerprintOf(t, s, err)
+		require.NotZero(t, want)
+
+		// The order of calls, values and health do not count.
+		rand.New(rand.NewPCG(1, 2)).Shuffle(len(backends), func(i, j int) {
+			backends[i], backends[j] = backends[j], backends[i]
+		})
+		other, err := kind.New(nil)
+		require.NoError(t, err)
+		for i := range backends {
+			backends[i].Value = "other"
+			require.NoError(t, other.Add(backends[i]))
+		}
+		require.NoError(t, other.Add(chash.Backend[string]{Name: "gone"}, chash.Backend[string]{Name: "drains", State: chash.Draining}))
+		require.NoError(t, other.Remove("gone"))
+		require.NoError(t, other.SetState("b7", chash.Unhealthy))
+		require.Equal(t, want, fingerprintOf(t, other, nil))
+
+		// Any other mapping has another.
+		seen := map[uint64]string{want: "at first", 0: "none"}
+		differs := func(what string, s chashtest.Structure, err error) {
+			got := fingerprintOf(t, s, err)
+			require.NotContains(t, seen, got, what)
+			seen[got] = what
+		}
+		require.NoError(t, other.SetWeight("b3", 2))
+		differs("another weight", other, nil)
+		require.NoError(t, other.Remove("b3"))
+		differs("one removed", other, nil)
+		require.NoError(t, other.SetState("b4", chash.Draining))
+		differs("one draining", other, nil)
+		s, err = kind.New(backends, chash.WithSeed(1))
+		differs("a seed", s, err)
+		s, err = kind.New(backends, chash.WithSeed(2))
+		differs("another seed", s, err)
+		s, err = kind.New(backends, chash.WithHash(func(key string) uint64 { return 3 * xxhash.Sum64String(key) }))
+		differs("another hash", s, err)
+		backends[0].Name, backends[0].HashKey = "renamed", backends[0].Name
+		s, err = kind.New(backends)
+		differs("one renamed in its place", s, err)
+	})
+}
+
+// Weights in the same proportion make the same table, but not the same ring.
+func TestFingerprint_Weights(t *testing.T) {
+	light := []chash.Backend[string]{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}}
+	heavy := []chash.Backend[string]{{Name: "a", Weight: 2}, {Name: "b", Weight: 4}}
+	m1, err := chashtest.NewMaglev(light)
+	require.NoError(t, err)
+	m2, err := chashtest.NewMaglev(heavy)
+	require.Equal(t, fingerprintOf(t, m1, nil), fingerprintOf(t, m2, err))
+	r1, err := chashtest.NewRing(light)
+	require.NoError(t, err)
+	r2, err := chashtest.NewRing(heavy)
+	require.NotEqual(t, fingerprintOf(t, r1, nil), fingerprintOf(t, r2, err))
+}
+
+func TestFingerprint_Sizes(t *testing.T) {
+	seen := map[uint64]int{}
+	for _, size := range []int{3, 5, 7, 251, 65537} {
+		m, err := chashtest.NewMaglev(chash.Named("a", "b"), chash.WithTableSize(size))
+		seen[fingerprintOf(t, m, err)]++
+		r, err := chashtest.NewRing(chash.Named("a", "b"), chash.WithReplicas(size%300))
+		seen[fingerprintOf(t, r, err)]++
+	}
+	require.Len(t, seen, 10)
+}
+
+// One backend has every key, so that nothing else counts; none has none.
+func TestFingerprint_OneOrNone(t *testing.T) {
+	s, err := chashtest.NewMaglev(chash.Named("a"))
+	want := fingerprintOf(t, s, err)
+	require.NotZero(t, want)
+	s, err = chashtest.NewMaglev(chash.Named("a"), chash.WithTableSize(13), chash.WithSeed(5))
+	require.Equal(t, want, fingerprintOf(t, s, err))
+	s, err = chashtest.NewRing(chash.Named("a"), chash.WithReplicas(3))
+	require.Equal(t, want, fingerprintOf(t, s, err))
+	s.Clear()
+	require.Zero(t, fingerprintOf(t, s, nil))
+	require.NoError(t, s.Add(chash.Backend[string]{Name: "a", State: chash.Draining}))
+	require.Zero(t, fingerprintOf(t, s, nil))
+}
+
+func TestLiveFingerprint_FollowsHealth(t *testing.T) {
+	backends := append(chashtest.Numbered("b", 4), chash.Backend[string]{Name: "spare", HashKey: "b0"})
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, backends)
+		all := s.LiveFingerprint()
+		require.Equal(t, s.Fingerprint(), all, "all are healthy")
+		seen := map[uint64]string{all: "all healthy"}
+		for _, name := range []string{"b0", "b1", "b2"} { // b0 gives way to spare, the others to all
+			require.NoError(t, s.SetState(name, chash.Unhealthy))
+			got := s.LiveFingerprint()
+			require.NotContains(t, seen, got, name)
+			seen[got] = name
+			require.Equal(t, all, s.Fingerprint())
+		}
+		require.NoError(t, s.SetState("spare", chash.Unhealthy))
+		alone, err := chashtest.NewMaglev(chash.Named("b3"))
+		require.Equal(t, fingerprintOf(t, alone, err), s.LiveFingerprint(), "only b3 is left")
+		require.NoError(t, s.SetState("b3", chash.Unhealthy))
+		require.Zero(t, s.LiveFingerprint())
+		for _, name := range []string{"b0", "b1", "b2", "b3", "spare"} {
+			require.NoError(t, s.SetState(name, chash.Healthy))
+		}
+		require.Equal(t, all, s.LiveFingerprint(), "all are back")
+	})
+}
+
+// On a ring a lookup goes from an unhealthy node's points to the next, so that the
+// mapping is that of a ring without the node, and the print says so.
+func TestLiveFingerprint_UnhealthyOnARingIsAsRemoved(t *testing.T) {
+	down, err := chashtest.NewRing(chashtest.Numbered("b", 6), chash.WithReplicas(7))
+	require.NoError(t, err)
+	require.NoError(t, down.SetState("b2", chash.Unhealthy))
+	removed := down.Clone()
+	require.NoError(t, removed.Remove("b2"))
+	require.Equal(t, fingerprintOf(t, removed, nil), down.LiveFingerprint())
+}
+
+// A fleet may run releases and architectures side by side: these never change.
+func TestFingerprint_Golden(t *testing.T) {
+	data, err := os.ReadFile("testdata/fingerprints.json")
+	require.NoError(t, err)
+	var golden []struct {
+		Structure   string `json:"structure"`
+		Size        int    `json:"size"`
+		Seed        uint64 `json:"seed"`
+		Count       int    `json:"count"`
+		Fingerprint string `json:"fingerprint"`
+		Live        string `json:"live"` // with the first of several unhealthy
+	}
+	require.NoError(t, json.Unmarshal(data, &golden))
+	require.NotEmpty(t, golden)
+	for _, g := range golden {
+		var s chashtest.Structure
+		if g.Structure == "ring" {
+			s, err = chashtest.NewRing(chashtest.Numbered("backend-", g.Count), chash.WithReplicas(g.Size), chash.WithSeed(g.Seed))
+		} else {
+			s, err = chashtest.NewMaglev(chashtest.Numbered("backend-", g.Count), chash.WithTableSize(g.Size), chash.WithSeed(g.Seed))
+		}
+		require.NoError(t, err)
+		require.Equal(t, g.Fingerprint, fmt.Sprintf("%016x", s.Fingerprint()), "%+v", g)
+		require.NoError(t, s.SetState("backend-0", chash.Unhealthy))
+		require.Equal(t, g.Live, fmt.Sprintf("%016x", s.LiveFingerprint()), "%+v", g)
+	}
+}
+
+// The print of a small table and ring, computed from the mapping and the form in
+// which it is hashed: of a table the name in each slot, of a ring the last
+// position and the name of each run of points.
+func TestFingerprint_Form(t *testing.T) {
+	be64 := func(x uint64) []byte { return binary.BigEndian.AppendUint64(nil, x) }
+	m, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.WithTableSize(7))
+	require.NoError(t, err)
+	form := be64(xxhash.Sum64String("chash"))
+	for slot := range uint64(7) {
+		owner, err := m.GetHash(slot)
+		require.NoError(t, err)
+		form = append(form, be64(xxhash.Sum64String(owner))...)
+	}
+	require.Equal(t, xxhash.Sum64(form), m.Fingerprint())
+
+	type run struct {
+		end  uint64
+		name string
+	}
+	tests := []struct {
+		name   string
+		points map[string]uint64
+		runs   []run
+	}{
+		{
+			"runs",
+			map[string]uint64{"c#1": 5, "a#0": 10, "a#1": 20, "b#0": 30, "c#0": 40, "b#1": 50},
+			[]run{{5, "c"}, {20, "a"}, {30, "b"}, {40, "c"}, {50, "b"}},
+		},
+		{
+			"across the wrap",
+			map[string]uint64{"a#0": 10, "b#1": 25, "b#0": 30, "c#0": 40, "c#1": 45, "a#1": 55},
+			[]run{{10, "a"}, {30, "b"}, {45, "c"}},
+		},
+	}
+	for _, test := range tests {
+		place := func(label string) uint64 { return test.points[label] }
+		r, err := chash.NewRing(chash.Named("a", "b", "c"), chash.WithReplicas(2), chash.WithHash(place))
+		require.NoError(t, err)
+		form := be64(0) // the hash of the key that tells hash functions apart
+		for _, run := range test.runs {
+			form = append(append(form, be64(run.end)...), be64(xxhash.Sum64String(run.name))...)
+		}
+		require.Equal(t, xxhash.Sum64(form), r.Fingerprint(), test.name)
+	}
+}
+
+// Points behind another one at their position have no keys and do not count.
+func TestFingerprint_HiddenPoints(t *testing.T) {
+	at := map[string]uint64{"a#0": 10, "b#0": 10, "c#0": 10, "d#0": 20}
+	ring := func(names ...string) *chash.Ring[string] {
+		r, err := chash.NewRing(chash.Named(names...), chash.WithReplicas(1), chash.WithHash(func(s string) uint64 { return at[s] }))
+		require.NoError(t, err)
+		return r
+	}
+	require.Equal(t, ring("a", "d").Fingerprint(), ring("a", "b", "d").Fingerprint())
+	require.Equal(t, ring("a", "b", "d").Fingerprint(), ring("a", "c", "d").Fingerprint())
+	require.Equal(t, ring("a").Fingerprint(), ring("a", "b").Fingerprint(), "a has every key")
+	require.NotEqual(t, ring("a", "d").Fingerprint(), ring("b", "d").Fingerprint())
+}
+
+func TestString(t *testing.T) {
+	backends := chashtest.Numbered("b", 3)
+	backends[1].State = chash.Unhealthy
+	table, err := chash.NewMaglev(backends, chash.WithTableSize(251))
+	require.NoError(t, err)
+	ring, err := chash.NewRing(backends, chash.WithReplicas(7))
+	require.NoError(t, err)
+	for want, s := range map[string]fmt.Stringer{
+		"Maglev of 251 slots, 2 of 3 backends healthy": table,
+		"Ring of 21 points, 2 of 3 backends healthy":   ring,
+	} {
+		require.Equal(t, want, s.String())
+		for _, verb := range []string{"%v", "%+v", "%s"} {
+			require.Equal(t, want, fmt.Sprintf(verb, s), verb)
+		}
+		require.Equal(t, `"`+want+`"`, fmt.Sprintf("%q", s))
+		require.Equal(t, "  "+want, fmt.Sprintf("%*s", len(want)+2, s))
+	}
+}
+
+// TestFormat_WhileItChanges: what fmt prints, with any verb, and what encoding/json
+// writes is no race with changes.
+func TestFormat_WhileItChanges(t *testing.T) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, chashtest.Numbered("b", 5))
+		chashtest.ReadWhile(t, func(int) error {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%d", "%x"} {
+				_ = fmt.Sprintf(verb, chashtest.StructureIn(s))
+			}
+			_, err := json.Marshal(chashtest.StructureIn(s))
+			return err
+		}, func(i int) {
+			if err := s.SetState("b1", chash.State(i%3)); err != nil {
+				t.Errorf("SetState: %v", err)
+			}
+			_, _ = s.Get("key")
+		})
+	})
+}
+
+func TestStructure_JSON(t *testing.T) {
+	type conn = chan int // which cannot be marshalled
+	backends := []chash.Backend[conn]{{Name: "b", State: chash.Draining}, {Name: "a", HashKey: "k", Weight: 3}}
+	table, err := chash.NewMaglev(backends, chash.WithTableSize(7))
+	require.NoError(t, err)
+	data, err := json.Marshal(table)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"structure": "Maglev", "size": 7, "backends": [
+		{"name": "a", "hash_key": "k", "weight": 3, "state": "healthy"}, {"name": "b", "weight": 1, "state": "draining"}]}`, string(data))
+	ring, err := chash.NewRing[conn](nil)
+	require.NoError(t, err)
+	data, err = json.Marshal(ring)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"structure": "Ring", "size": 0, "backends": []}`, string(data))
+}
+
+func TestBackend_JSON(t *testing.T) {
+	for want, b := range map[string]chash.Backend[string]{
+		`{"name":"a","state":"healthy"}`: {Name: "a"},
+		`{"name":"a","hash_key":"k","weight":2,"state":"unhealthy","value":"10.0.0.1:8080"}`: {Name: "a", HashKey: "k", Weight: 2, State: 1, Value: "10.0.0.1:8080"},
+	} {
+		data, err := json.Marshal(b)
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+		var back chash.Backend[string]
+		require.NoError(t, json.Unmarshal(data, &back))
+		require.Equal(t, b, back)
+	}
 }

@@ -1,4 +1,4 @@
-package chash_test
+package contract_test
 
 import (
 	"encoding/binary"
@@ -7,9 +7,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // placedBy returns a hash that gives placements the offsets and skips of a function, in
@@ -29,7 +31,7 @@ func placedBy(m int, place func(hashKey string) (offset, skip uint64)) func(stri
 
 // poorTwin returns an empty twin and n backends whose placements have few skips, and
 // offsets that are near each other, far from each other or the same.
-func poorTwin(random *rand.Rand, m, n int) (*twin, []chash.Backend[string]) {
+func poorTwin(random *rand.Rand, m, n int) (*chashtest.Twin, []chash.Backend[string]) {
 	skips := make([]uint64, 1+random.IntN(4))
 	for i := range skips {
 		if skips[i] = 1 + random.Uint64N(uint64(m-1)); random.IntN(2) == 0 {
@@ -43,11 +45,11 @@ func poorTwin(random *rand.Rand, m, n int) (*twin, []chash.Backend[string]) {
 	weights := 1 + random.Uint32N(4)
 	places := map[string][2]uint64{}
 	var backends []chash.Backend[string]
-	for _, name := range manyNames("b", n) {
+	for _, name := range chashtest.ManyNames("b", n) {
 		places[name] = [2]uint64{random.Uint64N(reach), skips[random.IntN(len(skips))]}
 		backends = append(backends, chash.Backend[string]{Name: name, Value: name, Weight: 1 + random.Uint32N(weights)})
 	}
-	return newTwin(false, m, 0, placedBy(m, func(hashKey string) (uint64, uint64) {
+	return chashtest.NewTwin(false, m, 0, placedBy(m, func(hashKey string) (uint64, uint64) {
 		return places[hashKey][0], places[hashKey][1]
 	})), backends
 }
@@ -63,9 +65,9 @@ func TestPoorHash_Twin(t *testing.T) {
 	for range rounds {
 		m := sizes[random.IntN(len(sizes))]
 		w, backends := poorTwin(random, m, 1+random.IntN(min(m, 120)))
-		require.Empty(t, w.add(backends...))
-		s := must(w.build(backends))
-		require.Equal(t, w.owners, slotsOf(t, s, m), "%d slots, backends %v", m, backends)
+		require.Empty(t, w.Add(backends...))
+		s := chashtest.Must(w.Build(backends))
+		require.Equal(t, w.Owners, chashtest.SlotsOf(t, s, m), "%d slots, backends %v", m, backends)
 	}
 }
 
@@ -81,22 +83,22 @@ func TestPoorHash_TwinWithSlack(t *testing.T) {
 		m := []int{31, 127, 251, 509}[random.IntN(4)]
 		w, backends := poorTwin(random, m, 1+random.IntN(min(m, 90)))
 		slack := []float64{0, 0.01, 0.3, math.Inf(1)}[random.IntN(4)]
-		w.slack = &slack
-		require.Empty(t, w.add(backends...))
-		s := must(w.build(backends))
-		require.Equal(t, w.owners, slotsOf(t, s, m), "%d slots, slack %v, backends %v", m, slack, backends)
+		w.Slack = &slack
+		require.Empty(t, w.Add(backends...))
+		s := chashtest.Must(w.Build(backends))
+		require.Equal(t, w.Owners, chashtest.SlotsOf(t, s, m), "%d slots, slack %v, backends %v", m, slack, backends)
 	}
 }
 
 // poorHashes give placements few places, or places on a few lines. Each took minutes in a
 // large table before placements of one skip shared what they found taken.
 var poorHashes = map[string]func(m int) func(string) uint64{
-	"always 0": func(int) func(string) uint64 { return clumsy["always 0"] },
+	"always 0": func(int) func(string) uint64 { return chashtest.Clumsy["always 0"] },
 	"256 values": func(int) func(string) uint64 {
 		return func(key string) uint64 { return sumOf(key) % 256 }
 	},
 	"4096 far values": func(int) func(string) uint64 {
-		return func(key string) uint64 { return finalize(sumOf(key) % 4096) }
+		return func(key string) uint64 { return chashtest.Finalize(sumOf(key) % 4096) }
 	},
 	"one skip, any offset": func(m int) func(string) uint64 {
 		return placedBy(m, func(hashKey string) (uint64, uint64) { return sumOf(hashKey), 1 })
@@ -111,13 +113,13 @@ var poorHashes = map[string]func(m int) func(string) uint64{
 	},
 }
 
-func sumOf(key string) uint64 { return seededHash(1)(key) }
+func sumOf(key string) uint64 { return chashtest.Finalize(xxhash.Sum64String(key) ^ 1) }
 
 // TestPoorHash_LargeTable fills a large table with each poor hash. What it takes is
 // bounded: where it is not, this test does not end.
 func TestPoorHash_LargeTable(t *testing.T) {
 	const m = 1<<20 + 7 // a prime
-	backends := chash.Named(manyNames("10.0.0.", 5000)...)
+	backends := chash.Named(chashtest.ManyNames("10.0.0.", 5000)...)
 	for name, hash := range poorHashes {
 		t.Run(name, func(t *testing.T) {
 			s, err := chash.NewMaglev(backends, chash.WithTableSize(m), chash.WithHash(hash(m)))

@@ -1,4 +1,4 @@
-package chash_test
+package contract_test
 
 import (
 	"fmt"
@@ -15,51 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
-
-// Tests of readers beside writers, for the race detector and beyond: what the
-// readers see proves itself. Readers stop after a count of rounds, no sooner
-// than a count of changes was made meanwhile; writers go on until then.
-
-const (
-	readers     = 3
-	leastWrites = 50
-)
-
-func readerRounds() int {
-	if testing.Short() {
-		return 200
-	}
-	return 1500
-}
-
-// readWhile runs read in several goroutines, round after round, while write
-// runs again and again in this one. A reader ends early on an error, which
-// fails the test.
-func readWhile(t *testing.T, read func(round int) error, write func(i int)) {
-	t.Helper()
-	var reading sync.WaitGroup
-	var writes, left atomic.Int64
-	left.Store(readers)
-	for reader := range readers {
-		reading.Add(1)
-		go func() {
-			defer reading.Done()
-			defer left.Add(-1)
-			for round := 0; round < readerRounds() || writes.Load() < leastWrites; round++ {
-				if err := read(reader*1000 + round); err != nil {
-					t.Errorf("reader %d, round %d: %v", reader, round, err)
-					return
-				}
-			}
-		}()
-	}
-	for i := 0; left.Load() > 0; i++ {
-		write(i)
-		writes.Add(1)
-	}
-	reading.Wait()
-}
 
 // member is a value that proves itself: it says to which set it belongs.
 type member struct {
@@ -71,12 +28,12 @@ type member struct {
 // sets that have nothing in common, every call sees the one or the other, and
 // none fails.
 func TestRace_WholeStates(t *testing.T) {
-	makers := map[string]func([]chash.Backend[*member]) (structureOf[*member], error){
-		"maglev": func(b []chash.Backend[*member]) (structureOf[*member], error) {
-			return newMaglev(b, chash.WithTableSize(1021))
+	makers := map[string]func([]chash.Backend[*member]) (chashtest.StructureOf[*member], error){
+		"maglev": func(b []chash.Backend[*member]) (chashtest.StructureOf[*member], error) {
+			return chashtest.NewMaglev(b, chash.WithTableSize(1021))
 		},
-		"ring": func(b []chash.Backend[*member]) (structureOf[*member], error) {
-			return newRing(b, chash.WithReplicas(20))
+		"ring": func(b []chash.Backend[*member]) (chashtest.StructureOf[*member], error) {
+			return chashtest.NewRing(b, chash.WithReplicas(20))
 		},
 	}
 	for name, build := range makers {
@@ -188,7 +145,7 @@ func TestRace_WholeStates(t *testing.T) {
 				}
 				return nil
 			}
-			readWhile(t, read, func(i int) {
+			chashtest.ReadWhile(t, read, func(i int) {
 				if err := s.Set(sets[1-i%2]); err != nil {
 					t.Errorf("Set: %v", err)
 				}
@@ -208,14 +165,15 @@ func names(members []*member) []string {
 // TestRace_Flapping: while the health of one backend goes back and forth, its
 // keys do, and no other key ever moves.
 func TestRace_Flapping(t *testing.T) {
-	bothStructures(t, func(t *testing.T, ring bool) {
-		w := newTwin(ring, 1021, 0, nil)
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		ring := kind.Ring
+		w := chashtest.NewTwin(ring, 1021, 0, nil)
 		if ring {
-			w.size = 20
+			w.Size = 20
 		}
 		backends := chash.Named("a", "b", "c", "d", "e", "flapping")
 		backends[1].State = chash.Unhealthy
-		s := twins(t, w, backends)
+		s := chashtest.Twins(t, w, backends)
 		up, down := map[string][]string{}, map[string][]string{}
 		var keys []string
 		for i := range 200 {
@@ -249,7 +207,7 @@ func TestRace_Flapping(t *testing.T) {
 			}
 			return nil
 		}
-		readWhile(t, read, func(i int) {
+		chashtest.ReadWhile(t, read, func(i int) {
 			state := []chash.State{chash.Healthy, chash.Unhealthy}[i%2]
 			if err := s.SetState("flapping", state); err != nil {
 				t.Errorf("SetState: %v", err)
@@ -264,16 +222,17 @@ func TestRace_Flapping(t *testing.T) {
 func TestRace_Swapping(t *testing.T) {
 	for _, taken := range []chash.State{chash.Unhealthy, chash.Draining} {
 		t.Run(taken.String(), func(t *testing.T) {
-			bothStructures(t, func(t *testing.T, ring bool) {
-				w := newTwin(ring, 251, 0, nil)
+			chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+				ring := kind.Ring
+				w := chashtest.NewTwin(ring, 251, 0, nil)
 				if ring {
-					w.size = 10
+					w.Size = 10
 				}
 				// A long list, since states that are read too early must have time to age.
-				list := chash.Named(append([]string{"swapped"}, manyNames("with-", 200)...)...)
-				s := twins(t, w, list)
+				list := chash.Named(append([]string{"swapped"}, chashtest.ManyNames("with-", 200)...)...)
+				s := chashtest.Twins(t, w, list)
 				var having, swaps atomic.Int64
-				readWhile(t, func(int) error {
+				chashtest.ReadWhile(t, func(int) error {
 					swapped, err := s.CompareAndSwapState("swapped", chash.Healthy, taken)
 					if err != nil || !swapped {
 						return err
@@ -306,16 +265,17 @@ func TestRace_Swapping(t *testing.T) {
 // structure at the same time. None fails, and what is left is as if they had
 // come one after the other.
 func TestRace_Writers(t *testing.T) {
-	bothStructures(t, func(t *testing.T, ring bool) {
-		w := newTwin(ring, 251, 0, nil)
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		ring := kind.Ring
+		w := chashtest.NewTwin(ring, 251, 0, nil)
 		if ring {
-			w.size = 10
+			w.Size = 10
 		}
-		s := twins(t, w, chash.Named("always"))
-		parts := make([]*twin, 3)
+		s := chashtest.Twins(t, w, chash.Named("always"))
+		parts := make([]*chashtest.Twin, 3)
 		var writing sync.WaitGroup
 		for writer := range parts {
-			part := newTwin(ring, w.size, 0, nil)
+			part := chashtest.NewTwin(ring, w.Size, 0, nil)
 			parts[writer] = part
 			rng := rand.New(rand.NewPCG(uint64(writer), 0))
 			writing.Add(1)
@@ -330,17 +290,17 @@ func TestRace_Writers(t *testing.T) {
 					var want []error
 					switch rng.IntN(5) {
 					case 0:
-						got, want = s.Add(b), part.add(b)
+						got, want = s.Add(b), part.Add(b)
 					case 1:
-						got, want = s.Remove(b.Name), part.remove(b.Name)
+						got, want = s.Remove(b.Name), part.Remove(b.Name)
 					case 2:
-						got, want = s.SetState(b.Name, b.State), part.setState(b.Name, b.State)
+						got, want = s.SetState(b.Name, b.State), part.SetState(b.Name, b.State)
 					case 3:
-						got, want = s.SetWeight(b.Name, b.Weight), part.setWeight(b.Name, b.Weight)
+						got, want = s.SetWeight(b.Name, b.Weight), part.SetWeight(b.Name, b.Weight)
 					case 4:
-						got, want = s.SetValue(b.Name, b.Value), part.setValue(b.Name, b.Value)
+						got, want = s.SetValue(b.Name, b.Value), part.SetValue(b.Name, b.Value)
 					}
-					if err := predicted(got, want); err != nil {
+					if err := chashtest.Predicted(got, want); err != nil {
 						t.Errorf("writer %d: %v", writer, err)
 					}
 					if _, err := s.Get(b.Name); err != nil {
@@ -351,16 +311,16 @@ func TestRace_Writers(t *testing.T) {
 		}
 		writing.Wait()
 		for _, part := range parts {
-			require.Empty(t, w.add(part.list()...))
+			require.Empty(t, w.Add(part.List()...))
 		}
-		require.NoError(t, w.differ(s, awkwardNames, w.hashes()))
+		require.NoError(t, w.Differ(s, chashtest.AwkwardNames, w.Hashes()))
 	})
 }
 
 // midRebuild calls test while the rebuild of a change is held up: the hash function
 // stops it where it places the backend "stop", until test has returned. The structure
 // has the backends a, b and c, and w is its twin.
-func midRebuild(t *testing.T, ring bool, change func(s structure) error, test func(s structure, w *twin)) {
+func midRebuild(t *testing.T, ring bool, change func(s chashtest.Structure) error, test func(s chashtest.Structure, w *chashtest.Twin)) {
 	t.Helper()
 	inside, goOn := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(goOn) })
@@ -373,11 +333,11 @@ func midRebuild(t *testing.T, ring bool, change func(s structure) error, test fu
 		}
 		return xxhash.Sum64String(key)
 	}
-	w := newTwin(ring, 251, 0, hash)
+	w := chashtest.NewTwin(ring, 251, 0, hash)
 	if ring {
-		w.size = 10
+		w.Size = 10
 	}
-	s := twins(t, w, chash.Named("a", "b", "c"))
+	s := chashtest.Twins(t, w, chash.Named("a", "b", "c"))
 	changed := make(chan error, 1)
 	go func() { changed <- change(s) }()
 	select {
@@ -392,36 +352,32 @@ func midRebuild(t *testing.T, ring bool, change func(s structure) error, test fu
 
 // TestRace_NoWaitForRebuild: a rebuild that takes forever holds no lookup up.
 func TestRace_NoWaitForRebuild(t *testing.T) {
-	calls := map[string]func(s structure) error{
-		"Add": func(s structure) error { return s.Add(chash.Named("stop", "d")...) },
-		"Set": func(s structure) error { return s.Set(chash.Named("a", "b", "c", "d", "stop")) },
+	calls := map[string]func(s chashtest.Structure) error{
+		"Add": func(s chashtest.Structure) error { return s.Add(chash.Named("stop", "d")...) },
+		"Set": func(s chashtest.Structure) error { return s.Set(chash.Named("a", "b", "c", "d", "stop")) },
 	}
-	bothStructures(t, func(t *testing.T, ring bool) {
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		ring := kind.Ring
 		for name, call := range calls {
 			t.Run(name, func(t *testing.T) {
-				var changing structure
-				var w *twin
-				midRebuild(t, ring, call, func(s structure, twin *twin) {
+				var changing chashtest.Structure
+				var w *chashtest.Twin
+				midRebuild(t, ring, call, func(s chashtest.Structure, twin *chashtest.Twin) {
 					changing, w = s, twin
 					for i := range 200 {
-						require.NoError(t, w.differInKey(s, fmt.Sprint("key-", i)))
+						require.NoError(t, w.DifferInKey(s, fmt.Sprint("key-", i)))
 					}
-					require.NoError(t, w.differInNext(s))
-					for _, h := range w.hashes() {
+					require.NoError(t, w.DifferInNext(s))
+					for _, h := range w.Hashes() {
 						got, err := s.GetHash(h)
-						require.NoError(t, w.differInOne(w.metByHash(h), got, err))
+						require.NoError(t, w.DifferInOne(w.MetByHash(h), got, err))
 					}
 				})
-				require.Empty(t, w.set(chash.Named("a", "b", "c", "d", "stop")))
-				require.NoError(t, w.differ(changing, awkwardNames, w.hashes()))
+				require.Empty(t, w.Set(chash.Named("a", "b", "c", "d", "stop")))
+				require.NoError(t, w.Differ(changing, chashtest.AwkwardNames, w.Hashes()))
 			})
 		}
 	})
-}
-
-// changing are the methods that change the membership, which wait for each other.
-var changing = []string{
-	"Add", "Remove", "Set", "Reconcile", "Clear", "SetState", "CompareAndSwapState", "SetWeight", "SetValue", "SetLoadFactor", "SetLoadFloor",
 }
 
 // TestRace_NoReaderWaits calls, in the middle of a rebuild, every method but those that
@@ -429,20 +385,21 @@ var changing = []string{
 // they are called with are zero values, the structure itself, or functions that return
 // zero values. What they return, other tests look at.
 func TestRace_NoReaderWaits(t *testing.T) {
-	add := func(s structure) error { return s.Add(chash.Named("stop")...) }
-	bothStructures(t, func(t *testing.T, ring bool) {
-		midRebuild(t, ring, add, func(s structure, _ *twin) {
+	add := func(s chashtest.Structure) error { return s.Add(chash.Named("stop")...) }
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		ring := kind.Ring
+		midRebuild(t, ring, add, func(s chashtest.Structure, _ *chashtest.Twin) {
 			v := reflect.ValueOf(s).Field(0) // the Maglev or the Ring in it
 			done := make(chan string)
 			go func() {
 				defer close(done)
 				for i := range v.NumMethod() {
 					name := v.Type().Method(i).Name
-					if slices.Contains(changing, name) {
+					if slices.Contains(chashtest.Changing, name) {
 						continue
 					}
 					done <- name
-					callWithZeros(v.Method(i), v)
+					chashtest.CallWithZeros(v.Method(i), v)
 				}
 			}()
 			last := "none"
@@ -460,45 +417,4 @@ func TestRace_NoReaderWaits(t *testing.T) {
 			}
 		})
 	})
-}
-
-// callWithZeros calls a method with zero values, and self where its type is asked for.
-// It goes through a sequence that is returned.
-func callWithZeros(method, self reflect.Value) {
-	kind := method.Type()
-	var args []reflect.Value
-	for i := range kind.NumIn() {
-		in := kind.In(i)
-		switch {
-		case kind.IsVariadic() && i == kind.NumIn()-1:
-		case in == self.Type():
-			args = append(args, self)
-		case in.Kind() == reflect.Func:
-			args = append(args, reflect.MakeFunc(in, func([]reflect.Value) []reflect.Value {
-				out := make([]reflect.Value, in.NumOut())
-				for i := range out {
-					out[i] = reflect.Zero(in.Out(i))
-				}
-				return out
-			}))
-		case in.Kind() == reflect.Int:
-			args = append(args, reflect.ValueOf(2)) // of backends, say
-		case in.Kind() == reflect.Interface: // fmt.State, say, which Sprint makes
-			_ = fmt.Sprint(self.Interface())
-			return
-		default:
-			args = append(args, reflect.Zero(in))
-		}
-	}
-	for _, result := range method.Call(args) {
-		switch {
-		case result.Kind() != reflect.Func:
-		case result.Type().CanSeq():
-			for range result.Seq() {
-			}
-		case result.Type().CanSeq2():
-			for range result.Seq2() {
-			}
-		}
-	}
 }

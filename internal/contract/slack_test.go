@@ -1,10 +1,8 @@
-package chash_test
+package contract_test
 
 import (
 	"bytes"
-	_ "embed"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
@@ -16,101 +14,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
-
-//go:embed testdata/slack.json
-var slackVectors []byte
-
-// slackVector is one entry: see testdata/README.md for the fields.
-type slackVector struct {
-	TableSize int         `json:"table_size"`
-	Slack     vectorSlack `json:"slack"`
-	Backends  []struct {
-		Name   string `json:"name"`
-		Weight uint32 `json:"weight"`
-	} `json:"backends"`
-	Counts      []int  `json:"counts"`
-	Slots       []int  `json:"slots"`
-	SlotsSHA256 string `json:"slots_sha256"`
-}
-
-func (v slackVector) backends() []chash.Backend[string] {
-	backends := make([]chash.Backend[string], len(v.Backends))
-	for i, b := range v.Backends {
-		backends[i] = chash.Backend[string]{Name: b.Name, Weight: b.Weight, Value: b.Name}
-	}
-	return backends
-}
-
-// vectorSlack is a number, or "unlimited".
-type vectorSlack float64
-
-func (s *vectorSlack) UnmarshalJSON(text []byte) error {
-	if string(text) == `"unlimited"` {
-		*s = vectorSlack(math.Inf(1))
-		return nil
-	}
-	return json.Unmarshal(text, (*float64)(s))
-}
-
-func readSlackVectors(t *testing.T) []slackVector {
-	t.Helper()
-	var vectors []slackVector
-	require.NoError(t, json.Unmarshal(slackVectors, &vectors))
-	require.Len(t, vectors, 80, "the file of vectors is cut short")
-	return vectors
-}
-
-func TestVectors_Slack(t *testing.T) {
-	for _, v := range readSlackVectors(t) {
-		m, err := newMaglev(v.backends(), chash.WithTableSize(v.TableSize), chash.WithSlack(float64(v.Slack)))
-		require.NoError(t, err)
-		owners := slotOwners(t, m, v.TableSize)
-		name := fmt.Sprintf("%d slots, %d backends, slack %v", v.TableSize, len(v.Backends), v.Slack)
-		require.Equal(t, v.SlotsSHA256, sumOfNames(owners), name)
-		if v.TableSize <= 251 {
-			require.Len(t, v.Slots, v.TableSize, name)
-		}
-		for slot, owner := range v.Slots {
-			require.Equal(t, v.Backends[owner].Name, owners[slot], "slot %d: %s", slot, name)
-		}
-		counts := map[string]int{}
-		for _, owner := range owners {
-			counts[owner]++
-		}
-		for i, want := range v.Counts {
-			require.Equal(t, want, counts[v.Backends[i].Name], name)
-		}
-	}
-}
-
-// randomSlack is a slack of one of many sizes.
-func randomSlack(rng *rand.Rand) *float64 {
-	slacks := []float64{0, 1e-9, 1.0 / 65536, 0.01, 0.05, 0.3, 2, 1000, 2147483647, 2147483648, 1e300, math.Inf(1), math.Inf(1), rng.Float64()}
-	return &slacks[rng.IntN(len(slacks))]
-}
 
 // A fast fill and a plain sort of all claims agree.
 func TestSlack_Twin(t *testing.T) {
-	rounds(t, 400, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 400, func(t *testing.T, rng *rand.Rand) {
 		n := 1 + rng.IntN(30)
-		w := randomTwin(rng, false, n)
-		w.slack = randomSlack(rng)
-		backends := randomBackends(rng, false, n)
-		require.Empty(t, w.add(backends...))
-		m, err := w.build(backends)
+		w := chashtest.RandomTwin(rng, false, n)
+		w.Slack = chashtest.RandomSlack(rng)
+		backends := chashtest.RandomBackends(rng, false, n)
+		require.Empty(t, w.Add(backends...))
+		m, err := w.Build(backends)
 		require.NoError(t, err)
-		sameAnswers(t, w.owners, hashKeysOfSlots(t, m, w.size))
+		chashtest.SameAnswers(t, w.Owners, hashKeysOfSlots(t, m, w.Size))
 	})
 }
 
 // hashKeysOfSlots are the hash keys of the backends that own the slots.
-func hashKeysOfSlots(t *testing.T, s structure, m int) []string {
+func hashKeysOfSlots(t *testing.T, s chashtest.Structure, m int) []string {
 	t.Helper()
-	owners := slotOwners(t, s, m)
+	owners := chashtest.SlotOwners(t, s, m)
 	keys := map[string]string{}
 	for _, b := range s.Backends() {
-		keys[b.Value] = hashKeyOf(b)
+		keys[b.Value] = chashtest.HashKeyOf(b)
 	}
 	for slot := range owners {
 		owners[slot] = keys[owners[slot]]
@@ -121,16 +48,16 @@ func hashKeysOfSlots(t *testing.T, s structure, m int) []string {
 // Whatever changes led to a set of backends, its table is the one that is built of
 // it at once. Without a limit most of these changes are made slot by slot.
 func TestSlack_History(t *testing.T) {
-	rounds(t, 40, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 40, func(t *testing.T, rng *rand.Rand) {
 		size := []int{251, 1021, 4093, 16381}[rng.IntN(4)]
-		opts := []chash.MaglevOption{chash.WithTableSize(size), chash.WithSlack(*randomSlack(rng)), chash.WithSeed(rng.Uint64N(2))}
+		opts := []chash.MaglevOption{chash.WithTableSize(size), chash.WithSlack(*chashtest.RandomSlack(rng)), chash.WithSeed(rng.Uint64N(2))}
 		weights := []func() uint32{
 			func() uint32 { return 1 },
 			func() uint32 { return 1 + rng.Uint32N(7) },
 			func() uint32 { return 1 + rng.Uint32N(1<<rng.IntN(32)) },
 		}
 		weight := weights[rng.IntN(len(weights))]
-		live := numbered("b", 2+rng.IntN(60))
+		live := chashtest.Numbered("b", 2+rng.IntN(60))
 		for i := range live {
 			live[i].Weight = weight()
 		}
@@ -139,9 +66,9 @@ func TestSlack_History(t *testing.T) {
 		for step := range 12 {
 			switch {
 			case step == 4: // from one byte a slot to two, and back
-				require.NoError(t, m.Add(numbered("many", 240)[:min(240, size-m.Len())]...))
+				require.NoError(t, m.Add(chashtest.Numbered("many", 240)[:min(240, size-m.Len())]...))
 			case rng.IntN(3) == 0 && m.Len()+3 <= size:
-				added := numbered(fmt.Sprint("step", step, "-"), 1+rng.IntN(3))
+				added := chashtest.Numbered(fmt.Sprint("step", step, "-"), 1+rng.IntN(3))
 				for i := range added {
 					added[i].Weight = weight()
 				}
@@ -175,33 +102,33 @@ func TestSlack_History(t *testing.T) {
 // No slot and placement would both rather have each other than what they have, and
 // no placement has more slots than its cap.
 func TestSlack_NoBlockingPair(t *testing.T) {
-	rounds(t, 30, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 30, func(t *testing.T, rng *rand.Rand) {
 		n := 2 + rng.IntN(40)
-		w := newTwin(false, []int{251, 1021, 4093}[rng.IntN(3)], 0, nil)
-		w.slack = randomSlack(rng)
-		backends := randomBackends(rng, false, n)
-		require.Empty(t, w.add(backends...))
-		m, err := w.build(backends)
+		w := chashtest.NewTwin(false, []int{251, 1021, 4093}[rng.IntN(3)], 0, nil)
+		w.Slack = chashtest.RandomSlack(rng)
+		backends := chashtest.RandomBackends(rng, false, n)
+		require.Empty(t, w.Add(backends...))
+		m, err := w.Build(backends)
 		require.NoError(t, err)
-		owners := hashKeysOfSlots(t, m, w.size)
+		owners := hashKeysOfSlots(t, m, w.Size)
 
-		weights := placementsOf(w.backends)
-		caps := w.caps(weights)
-		claims := w.claims(weights)
-		latest := map[string]twinClaim{} // that was won, by placement
-		winner := map[uint64]twinClaim{}
+		weights := chashtest.PlacementsOf(w.Backends)
+		caps := w.Caps(weights)
+		claims := w.Claims(weights)
+		latest := map[string]chashtest.TwinClaim{} // that was won, by placement
+		winner := map[uint64]chashtest.TwinClaim{}
 		won := map[string]int{}
 		for _, c := range claims {
-			if owners[c.slot] == c.hashKey {
-				latest[c.hashKey], winner[c.slot] = c, c
-				won[c.hashKey]++
+			if owners[c.Slot] == c.HashKey {
+				latest[c.HashKey], winner[c.Slot] = c, c
+				won[c.HashKey]++
 			}
 		}
 		for _, c := range claims {
-			require.LessOrEqual(t, won[c.hashKey], caps[c.hashKey], "slots of %q", c.hashKey)
-			wants := won[c.hashKey] < caps[c.hashKey] || c.compare(latest[c.hashKey]) < 0
-			if wants && c.compare(winner[c.slot]) < 0 {
-				t.Fatalf("slot %d is of %q, but would rather be of %q, which would rather have it", c.slot, owners[c.slot], c.hashKey)
+			require.LessOrEqual(t, won[c.HashKey], caps[c.HashKey], "slots of %q", c.HashKey)
+			wants := won[c.HashKey] < caps[c.HashKey] || c.Compare(latest[c.HashKey]) < 0
+			if wants && c.Compare(winner[c.Slot]) < 0 {
+				t.Fatalf("slot %d is of %q, but would rather be of %q, which would rather have it", c.Slot, owners[c.Slot], c.HashKey)
 			}
 		}
 	})
@@ -210,20 +137,20 @@ func TestSlack_NoBlockingPair(t *testing.T) {
 // The share of no backend is above the fair one by more than the slack, to a slot
 // for rounding and one where the caps would be too few.
 func TestSlack_SharesAreBelowTheCap(t *testing.T) {
-	rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
 		const size = 65537
 		slack := []float64{0, 0.01, 0.02, 0.05, 0.5}[rng.IntN(5)]
-		backends := randomBackends(rng, false, 1+rng.IntN(200))
+		backends := chashtest.RandomBackends(rng, false, 1+rng.IntN(200))
 		total := int64(0)
 		for i := range backends {
 			backends[i].HashKey = ""
-			total += weightOf(backends[i])
+			total += chashtest.WeightOf(backends[i])
 		}
 		m, err := chash.NewMaglev(backends, chash.WithSlack(slack))
 		require.NoError(t, err)
 		weights := map[string]int64{}
 		for _, b := range backends {
-			weights[b.Name] = weightOf(b)
+			weights[b.Name] = chashtest.WeightOf(b)
 		}
 		for _, share := range m.Shares() {
 			fair := new(big.Rat).SetFrac64(weights[share.Name], total)
@@ -236,26 +163,26 @@ func TestSlack_SharesAreBelowTheCap(t *testing.T) {
 // Without a limit a removal moves the slots of the one that goes, an addition those
 // that the new one gets, and no other: the fewest possible, every time.
 func TestSlack_NoLimitMovesTheFewest(t *testing.T) {
-	rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 20, func(t *testing.T, rng *rand.Rand) {
 		size := []int{251, 4093, 65537}[rng.IntN(3)]
-		backends := randomBackends(rng, false, 2+rng.IntN(100))
+		backends := chashtest.RandomBackends(rng, false, 2+rng.IntN(100))
 		for i := range backends {
 			backends[i].HashKey = ""
 		}
-		m, err := newMaglev(backends, chash.WithTableSize(size), chash.WithSlack(math.Inf(1)))
+		m, err := chashtest.NewMaglev(backends, chash.WithTableSize(size), chash.WithSlack(math.Inf(1)))
 		require.NoError(t, err)
-		all := slotOwners(t, m, size)
+		all := chashtest.SlotOwners(t, m, size)
 		gone := backends[rng.IntN(len(backends))]
 		require.NoError(t, m.Remove(gone.Name))
-		without := slotOwners(t, m, size)
-		movedOnly(t, all, without, []string{gone.Value}, nil)
+		without := chashtest.SlotOwners(t, m, size)
+		chashtest.MovedOnly(t, all, without, []string{gone.Value}, nil)
 		require.NoError(t, m.Add(gone))
-		sameAnswers(t, all, slotOwners(t, m, size))
+		chashtest.SameAnswers(t, all, chashtest.SlotOwners(t, m, size))
 
 		b := m.Backends()[rng.IntN(m.Len())]
 		require.NoError(t, m.SetWeight(b.Name, max(1, b.Weight/2)))
-		lighter := slotOwners(t, m, size)
-		movedOnly(t, all, lighter, []string{b.Value}, nil)
+		lighter := chashtest.SlotOwners(t, m, size)
+		chashtest.MovedOnly(t, all, lighter, []string{b.Value}, nil)
 	})
 }
 
@@ -265,14 +192,14 @@ func TestSlack_OnePercentMovesFew(t *testing.T) {
 	const n, sets = 100, 5
 	var moved, fewest int
 	for set := range sets {
-		backends := numbered(fmt.Sprintf("set-%d-", set), n+1)
-		m, err := newMaglev(backends[:n], chash.WithSlack(0.01))
+		backends := chashtest.Numbered(fmt.Sprintf("set-%d-", set), n+1)
+		m, err := chashtest.NewMaglev(backends[:n], chash.WithSlack(0.01))
 		require.NoError(t, err)
-		before := slotOwners(t, m, chash.DefaultTableSize)
+		before := chashtest.SlotOwners(t, m, chash.DefaultTableSize)
 		require.NoError(t, m.Add(backends[n]))
-		with := slotOwners(t, m, chash.DefaultTableSize)
+		with := chashtest.SlotOwners(t, m, chash.DefaultTableSize)
 		require.NoError(t, m.Remove(backends[n].Name, backends[set].Name))
-		without := slotOwners(t, m, chash.DefaultTableSize)
+		without := chashtest.SlotOwners(t, m, chash.DefaultTableSize)
 		for slot := range before {
 			if before[slot] != with[slot] {
 				moved++
@@ -294,13 +221,13 @@ func TestSlack_OnePercentMovesFew(t *testing.T) {
 
 func TestWithSlack_Invalid(t *testing.T) {
 	for _, e := range []float64{-1, -1e-300, math.Inf(-1), math.NaN()} {
-		_, err := chash.NewMaglev(numbered("b", 3), chash.WithSlack(e))
-		checkError(t, fmt.Sprintf("NewMaglev with a slack of %v", e), err, chash.ErrInvalidOption, fmt.Sprint(e))
+		_, err := chash.NewMaglev(chashtest.Numbered("b", 3), chash.WithSlack(e))
+		chashtest.CheckError(t, fmt.Sprintf("NewMaglev with a slack of %v", e), err, chash.ErrInvalidOption, fmt.Sprint(e))
 	}
 }
 
 func TestWithSlack(t *testing.T) {
-	backends := numbered("b", 20)
+	backends := chashtest.Numbered("b", 20)
 	plain, err := chash.NewMaglev(backends, chash.WithTableSize(251))
 	require.NoError(t, err)
 	require.Nil(t, plain.Config().Slack)
@@ -331,7 +258,7 @@ func TestWithSlack(t *testing.T) {
 
 // Diff answers what another slack would move.
 func TestSlack_Diff(t *testing.T) {
-	backends := numbered("b", 20)
+	backends := chashtest.Numbered("b", 20)
 	var tables []*chash.Maglev[string]
 	for _, opts := range [][]chash.MaglevOption{nil, {chash.WithSlack(0)}, {chash.WithSlack(0.1)}, {chash.WithSlack(math.Inf(1))}} {
 		m, err := chash.NewMaglev(backends, append(opts, chash.WithTableSize(1021))...)
@@ -357,7 +284,7 @@ func TestSlack_Diff(t *testing.T) {
 
 func TestSlack_Marshal(t *testing.T) {
 	build := func(opts ...chash.MaglevOption) []byte {
-		m, err := chash.NewMaglev(numbered("b", 5), append(opts, chash.WithTableSize(61))...)
+		m, err := chash.NewMaglev(chashtest.Numbered("b", 5), append(opts, chash.WithTableSize(61))...)
 		require.NoError(t, err)
 		data, err := m.Marshal(nil)
 		require.NoError(t, err)
@@ -378,10 +305,10 @@ func TestSlack_Marshal(t *testing.T) {
 				continue
 			}
 			_, err = chash.UnmarshalMaglev[string](data, nil, chash.WithSlack(other))
-			checkError(t, "UnmarshalMaglev with another slack", err, chash.ErrOptionsDiffer, fmt.Sprint(other), fmt.Sprint(e))
+			chashtest.CheckError(t, "UnmarshalMaglev with another slack", err, chash.ErrOptionsDiffer, fmt.Sprint(other), fmt.Sprint(e))
 		}
 		_, err = chash.UnmarshalMaglev[string](build(), nil, chash.WithSlack(e))
-		checkError(t, "UnmarshalMaglev with a slack that was not there", err, chash.ErrOptionsDiffer, "none", fmt.Sprint(e))
+		chashtest.CheckError(t, "UnmarshalMaglev with a slack that was not there", err, chash.ErrOptionsDiffer, "none", fmt.Sprint(e))
 	}
 
 	// The option is number 7, after the others, and of 8 bytes.
@@ -396,7 +323,7 @@ func TestSlack_Marshal(t *testing.T) {
 		body := damaged[:len(damaged)-8]
 		binary.BigEndian.PutUint64(damaged[len(body):], xxhash.Sum64(body))
 		_, err := chash.UnmarshalMaglev[string](damaged, nil)
-		checkError(t, fmt.Sprintf("UnmarshalMaglev of a slack of %v", bad), err, chash.ErrCorrupt)
+		chashtest.CheckError(t, fmt.Sprintf("UnmarshalMaglev of a slack of %v", bad), err, chash.ErrCorrupt)
 	}
 }
 
@@ -405,7 +332,7 @@ func TestSlack_Marshal(t *testing.T) {
 func TestSlack_HeavyComesAndGoes(t *testing.T) {
 	for _, weight := range []uint32{2, 1000, math.MaxUint32} {
 		opts := []chash.MaglevOption{chash.WithTableSize(1021), chash.WithSlack(math.Inf(1))}
-		m, err := chash.NewMaglev(numbered("b", 3), opts...)
+		m, err := chash.NewMaglev(chashtest.Numbered("b", 3), opts...)
 		require.NoError(t, err)
 		before := m.AppendTable(nil)
 		require.NoError(t, m.Add(chash.Backend[string]{Name: "heavy", Weight: weight}))
@@ -420,20 +347,20 @@ func TestSlack_HeavyComesAndGoes(t *testing.T) {
 // Tiny tables, in which caps are 0 and 1, ties are many, and every rule of the caps
 // counts.
 func TestSlack_TwinOfTinyTables(t *testing.T) {
-	rounds(t, 3000, func(t *testing.T, rng *rand.Rand) {
+	chashtest.Rounds(t, 3000, func(t *testing.T, rng *rand.Rand) {
 		size := []int{2, 3, 5, 7, 13, 31}[rng.IntN(6)]
 		n := 1 + rng.IntN(size)
-		w := newTwin(false, size, rng.Uint64(), nil)
+		w := chashtest.NewTwin(false, size, rng.Uint64(), nil)
 		slack := []float64{0, 0, 0, 1.0 / 65536, 0.1, 0.5}[rng.IntN(6)]
-		w.slack = &slack
-		backends := numbered("b", n)
+		w.Slack = &slack
+		backends := chashtest.Numbered("b", n)
 		for i := range backends {
 			backends[i].Weight = 1 + rng.Uint32N(1<<rng.IntN(10))
 		}
-		require.Empty(t, w.add(backends...))
-		m, err := w.build(backends)
+		require.Empty(t, w.Add(backends...))
+		m, err := w.Build(backends)
 		require.NoError(t, err)
-		sameAnswers(t, w.owners, slotOwners(t, m, size))
+		chashtest.SameAnswers(t, w.Owners, chashtest.SlotOwners(t, m, size))
 	})
 }
 
@@ -441,7 +368,7 @@ func TestSlack_TwinOfTinyTables(t *testing.T) {
 func TestSlack_IsRounded(t *testing.T) {
 	const size = 1000003
 	table := func(units float64) []uint32 {
-		m, err := chash.NewMaglev(numbered("b", 10), chash.WithTableSize(size), chash.WithSlack(units/65536))
+		m, err := chash.NewMaglev(chashtest.Numbered("b", 10), chash.WithTableSize(size), chash.WithSlack(units/65536))
 		require.NoError(t, err)
 		return m.AppendTable(nil)
 	}
@@ -455,7 +382,7 @@ func TestSlack_IsRounded(t *testing.T) {
 // The smallest change of a weight counts.
 func TestSlack_OneUnitOfWeight(t *testing.T) {
 	opts := []chash.MaglevOption{chash.WithTableSize(4093), chash.WithSlack(math.Inf(1))}
-	m, err := chash.NewMaglev(numbered("b", 30), opts...)
+	m, err := chash.NewMaglev(chashtest.Numbered("b", 30), opts...)
 	require.NoError(t, err)
 	for _, weight := range []uint32{2, 3, 4, 3, 2, 1} {
 		require.NoError(t, m.SetWeight("b7", weight))

@@ -1,4 +1,4 @@
-package chash_test
+package contract_test
 
 import (
 	"fmt"
@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // A table with slack in which some placements have no slots.
 func idleTable(t *testing.T) (m *chash.Maglev[string], idle []string) {
 	t.Helper()
-	backends := numbered("b", 40)
+	backends := chashtest.Numbered("b", 40)
 	for i := range backends {
 		backends[i].Weight = 1 + uint32(i%7)*5
 	}
@@ -41,7 +42,7 @@ func setAll(t *testing.T, m *chash.Maglev[string], state func(name string) chash
 func TestIdle_ComesLast(t *testing.T) {
 	m, idle := idleTable(t)
 	firsts := map[string]bool{}
-	for _, key := range manyNames("key", 100) {
+	for _, key := range chashtest.ManyNames("key", 100) {
 		all, err := m.GetN(key, 100)
 		require.NoError(t, err)
 		require.Len(t, all, 40)
@@ -60,7 +61,7 @@ func TestIdle_ComesLast(t *testing.T) {
 
 	var turns []string
 	for range 1000 {
-		turns = append(turns, must(m.Next()))
+		turns = append(turns, chashtest.Must(m.Next()))
 	}
 	require.Subset(t, turns, idle)
 	require.Zero(t, m.Stats().MinShareRatio)
@@ -80,7 +81,7 @@ func TestIdle_AreFound(t *testing.T) {
 		return chash.Unhealthy
 	})
 	healthy := idle[1:]
-	for _, key := range manyNames("key", 100) {
+	for _, key := range chashtest.ManyNames("key", 100) {
 		got, err := m.Get(key)
 		require.NoError(t, err)
 		require.Contains(t, healthy, got)
@@ -88,7 +89,7 @@ func TestIdle_AreFound(t *testing.T) {
 		require.NoError(t, err)
 		require.ElementsMatch(t, healthy, all)
 		require.Equal(t, got, all[0])
-		require.Equal(t, got, must(m.GetFunc(key, nil)))
+		require.Equal(t, got, chashtest.Must(m.GetFunc(key, nil)))
 
 		e := m.Explain(key)
 		require.NoError(t, e.Err)
@@ -151,7 +152,7 @@ func TestIdle_Fingerprint(t *testing.T) {
 		})
 		return live.LiveFingerprint()
 	}
-	owner := must(m.Owner("key")).Name
+	owner := chashtest.Must(m.Owner("key")).Name
 	alone, err := chash.NewMaglev(chash.Named(owner))
 	require.NoError(t, err)
 	require.Equal(t, alone.Fingerprint(), only(owner))
@@ -162,4 +163,60 @@ func TestIdle_Fingerprint(t *testing.T) {
 		require.NotContains(t, prints[:i], print, fmt.Sprint(i))
 	}
 	require.Zero(t, only())
+}
+
+// TestOwners_WithoutSlots: placements that own no slot come last, in the order of GetN.
+func TestOwners_WithoutSlots(t *testing.T) {
+	m, idle := idleTable(t)
+	before := map[string][]string{}
+	keys := chashtest.ManyNames("key", 50)
+	for _, key := range keys {
+		before[key] = chashtest.Must(m.GetN(key, 100))
+	}
+	setAll(t, m, func(name string) chash.State {
+		if len(name)%2 == 0 || name == idle[0] {
+			return chash.Unhealthy
+		}
+		return chash.Healthy
+	})
+	for _, key := range keys {
+		for _, n := range []int{1, 39, 40, 41} {
+			var got []string
+			for _, b := range chashtest.Must(m.Owners(key, n)) {
+				got = append(got, b.Name)
+			}
+			require.Equal(t, before[key][:min(n, 40)], got)
+		}
+	}
+}
+
+// Where every placement with slots is full, a lease of a placement without slots does not
+// take a look at each slot. Where it does, this test does not end.
+func TestIdle_LeasesPassFullOwners(t *testing.T) {
+	const size = 1<<20 + 7
+	layout := chash.TableLayout{Name: "all to the first", Slots: func(placements []chash.Placement, size int) ([]uint32, error) {
+		if len(placements) == 0 {
+			return nil, nil
+		}
+		return make([]uint32, size), nil
+	}}
+	m, err := chash.NewMaglev(chash.Named("a", "b", "c"), chash.WithTableSize(size), chash.WithTableLayout(layout))
+	require.NoError(t, err)
+	first, err := m.Acquire("key", chash.WithCost(chash.MaxCost))
+	require.NoError(t, err)
+	require.Equal(t, "a", first.Value)
+	got := map[string]int{}
+	for range 100_000 {
+		lease, err := m.Acquire("key")
+		require.NoError(t, err)
+		got[lease.Value]++
+		lease.Release()
+	}
+	idle, err := m.GetN("key", 3)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{idle[1]: 100_000}, got)
+	first.Release()
+	home, err := m.Acquire("key")
+	require.NoError(t, err)
+	require.Equal(t, "a", home.Value)
 }

@@ -1,4 +1,4 @@
-package chash_test
+package contract_test
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // tokensOf returns a ring layout that gives each placement the positions of a function.
@@ -186,13 +187,13 @@ func TestLayout_Errors(t *testing.T) {
 		}
 		return slotsOf(placements, size)
 	}
-	ring, err := newRing(chash.Named("a", "b"), chash.WithRingLayout(points))
+	ring, err := chashtest.NewRing(chash.Named("a", "b"), chash.WithRingLayout(points))
 	require.NoError(t, err)
-	table, err := newMaglev(chash.Named("a", "b"), chash.WithTableLayout(slots))
+	table, err := chashtest.NewMaglev(chash.Named("a", "b"), chash.WithTableLayout(slots))
 	require.NoError(t, err)
 
 	fail = true
-	for _, s := range []structure{ring, table} {
+	for _, s := range []chashtest.Structure{ring, table} {
 		before := s.Backends()
 		for _, err := range []error{s.Add(chash.Named("c")...), s.Remove("a"), s.Set(chash.Named("c")), s.SetWeight("a", 9), s.SetState("a", chash.Draining)} {
 			require.ErrorIs(t, err, errOfLayout)
@@ -464,7 +465,7 @@ func TestLayout_Diff(t *testing.T) {
 
 // A backend's keys move to those that have the next points, and no other key moves.
 func TestRingLayout_Health(t *testing.T) {
-	ring, err := chash.NewRing(numbered("b", 10), chash.WithRingLayout(tokensOf("given", spreadOf(20))))
+	ring, err := chash.NewRing(chashtest.Numbered("b", 10), chash.WithRingLayout(tokensOf("given", spreadOf(20))))
 	require.NoError(t, err)
 	before := ring.Clone()
 	require.NoError(t, ring.SetState("b3", chash.Unhealthy))
@@ -485,11 +486,11 @@ func TestRingLayout_Health(t *testing.T) {
 // preference.
 func TestLayout_Idle(t *testing.T) {
 	backends := chash.Named("a", "b", "c", "d")
-	ring, err := newRing(backends, chash.WithRingLayout(tokensOf("without b and d", func(hashKey string) []uint64 {
+	ring, err := chashtest.NewRing(backends, chash.WithRingLayout(tokensOf("without b and d", func(hashKey string) []uint64 {
 		return map[string][]uint64{"a": {1 << 62, 3 << 62}, "c": {2 << 62}}[hashKey]
 	})))
 	require.NoError(t, err)
-	table, err := newMaglev(backends, chash.WithTableSize(13), chash.WithTableLayout(chash.TableLayout{
+	table, err := chashtest.NewMaglev(backends, chash.WithTableSize(13), chash.WithTableLayout(chash.TableLayout{
 		Name: "without b and d",
 		Slots: func(placements []chash.Placement, size int) ([]uint32, error) {
 			slots := make([]uint32, min(size, size*len(placements)))
@@ -500,7 +501,7 @@ func TestLayout_Idle(t *testing.T) {
 		},
 	}))
 	require.NoError(t, err)
-	for _, s := range []knower{ring.(knower), table.(knower)} {
+	for _, s := range []chashtest.Structure{ring, table} {
 		met := map[string]bool{}
 		for i := range 100 {
 			key := fmt.Sprint("key", i)
@@ -554,14 +555,14 @@ func TestRingLayout_AsDefault(t *testing.T) {
 			return points, nil
 		},
 	}
-	custom, err := chash.NewRing(numbered("b", 20), chash.WithRingLayout(layout))
+	custom, err := chash.NewRing(chashtest.Numbered("b", 20), chash.WithRingLayout(layout))
 	require.NoError(t, err)
-	plain, err := chash.NewRing(numbered("b", 20), chash.WithHash(xxhash.Sum64String))
+	plain, err := chash.NewRing(chashtest.Numbered("b", 20), chash.WithHash(xxhash.Sum64String))
 	require.NoError(t, err)
 	for _, ring := range []*chash.Ring[string]{custom, plain} {
 		require.NoError(t, ring.SetWeight("b7", 3))
 		require.NoError(t, ring.Remove("b2", "b11"))
-		require.NoError(t, ring.Add(numbered("c", 5)...))
+		require.NoError(t, ring.Add(chashtest.Numbered("c", 5)...))
 	}
 	require.Equal(t, plain.AppendPoints(nil), custom.AppendPoints(nil))
 	require.Equal(t, plain.Shares(), custom.Shares())

@@ -1,8 +1,7 @@
-package chash_test
+package readme_test
 
 import (
 	"bytes"
-	_ "embed"
 	"go/ast"
 	"go/format"
 	"go/parser"
@@ -22,19 +21,23 @@ import (
 // reader can trust it. The examples are compiled and run, so what stands in one
 // of them compiles and does what its output says.
 
-//go:embed README.md
-var readme string
+// readme and examples are files of the module's folder.
+var readme, examples = inModule("README.md"), inModule("example_test.go")
 
-//go:embed example_test.go
-var examples string
+func inModule(name string) string {
+	text, err := os.ReadFile(filepath.Join("..", "..", name))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
 
-// inRepository skips a test that needs the files of the repository where the
-// test binary runs elsewhere.
+// inRepository goes to the folder of the module.
 func inRepository(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("go.mod"); err != nil {
-		t.Skip("not in the folder of the module")
-	}
+	t.Chdir(filepath.Join("..", ".."))
+	_, err := os.Stat("go.mod")
+	require.NoError(t, err)
 }
 
 // readDocument returns a document with the line ends that Go has.

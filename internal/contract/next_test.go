@@ -1,4 +1,4 @@
-package chash_test
+package contract_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/chash-go/chash"
+	"github.com/chash-go/chash/internal/chashtest"
 )
 
 // strays returns, over all stretches of a sequence of calls, by how many calls a
@@ -50,7 +51,7 @@ func TestStrays(t *testing.T) {
 func weighted(list ...uint32) (backends []chash.Backend[string], weights map[string]uint32) {
 	weights = map[string]uint32{}
 	for i, weight := range list {
-		b := backend(fmt.Sprintf("b%04d", i), "", weight, chash.Healthy)
+		b := chashtest.Backend(fmt.Sprintf("b%04d", i), "", weight, chash.Healthy)
 		backends, weights[b.Name] = append(backends, b), weight
 	}
 	return backends, weights
@@ -58,9 +59,9 @@ func weighted(list ...uint32) (backends []chash.Backend[string], weights map[str
 
 // smallest makes a structure for tests of turns, to which placements do not matter: a
 // table that has place for as many backends.
-func smallest(t *testing.T, backends []chash.Backend[string]) structure {
+func smallest(t *testing.T, backends []chash.Backend[string]) chashtest.Structure {
 	t.Helper()
-	return must(newMaglev(backends, chash.WithTableSize(10007)))
+	return chashtest.Must(chashtest.NewMaglev(backends, chash.WithTableSize(10007)))
 }
 
 // TestNext_Weights: every stretch of calls has each backend's share to within a few
@@ -97,7 +98,7 @@ func TestNext_Weights(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			backends, weights := weighted(test.weights...)
-			got := strays(nexts(t, smallest(t, backends), 100_000), weights)
+			got := strays(chashtest.Nexts(t, smallest(t, backends), 100_000), weights)
 			require.LessOrEqual(t, got, test.within, "calls by which a backend strays from its share")
 		})
 	}
@@ -121,9 +122,9 @@ func TestNext_Period(t *testing.T) {
 				}
 			}
 			period := int(total / unit)
-			calls := nexts(t, s, 2*period)
+			calls := chashtest.Nexts(t, s, 2*period)
 			for _, begin := range []int{0, 1, period / 3, period} {
-				got := countOf(calls[begin : begin+period])
+				got := chashtest.CountOf(calls[begin : begin+period])
 				for name, weight := range weights {
 					require.Equal(t, int(uint64(weight)/unit), got[name], "calls of %s from call %d on", name, begin)
 				}
@@ -138,7 +139,7 @@ func TestNext_LongRun(t *testing.T) {
 	list := append(slices.Repeat([]uint32{1}, 5000), 5000, 1_000_003, 2, 7)
 	backends, weights := weighted(list...)
 	const calls = 3_000_000
-	got := countOf(nexts(t, smallest(t, backends), calls))
+	got := chashtest.CountOf(chashtest.Nexts(t, smallest(t, backends), calls))
 	total := 0.0
 	for _, weight := range weights {
 		total += float64(weight)
@@ -151,9 +152,9 @@ func TestNext_LongRun(t *testing.T) {
 // TestNext_FollowsHealthAndWeight: turns are those of whoever answers now: by its own
 // weight, not that of the heavier one for which it stands in.
 func TestNext_FollowsHealthAndWeight(t *testing.T) {
-	onBoth(t, func(t *testing.T, make maker) {
-		s := make(t, []chash.Backend[string]{
-			backend("a", "", 3, 0), backend("b", "k", 6, 0), backend("c", "k", 1, 0), backend("d", "", 2, chash.Unhealthy),
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, []chash.Backend[string]{
+			chashtest.Backend("a", "", 3, 0), chashtest.Backend("b", "k", 6, 0), chashtest.Backend("c", "k", 1, 0), chashtest.Backend("d", "", 2, chash.Unhealthy),
 		})
 		check := func(want map[string]int) {
 			t.Helper()
@@ -161,7 +162,7 @@ func TestNext_FollowsHealthAndWeight(t *testing.T) {
 			for _, n := range want {
 				period += n
 			}
-			require.Equal(t, want, countOf(nexts(t, s, period)))
+			require.Equal(t, want, chashtest.CountOf(chashtest.Nexts(t, s, period)))
 		}
 		check(map[string]int{"a": 1, "b": 2})
 		require.NoError(t, s.SetState("b", chash.Unhealthy))
@@ -182,13 +183,13 @@ func TestNext_FollowsHealthAndWeight(t *testing.T) {
 // TestNext_Together: calls of several goroutines share the turns, of which none is lost
 // and none is given twice.
 func TestNext_Together(t *testing.T) {
-	threads(t)
-	onBoth(t, func(t *testing.T, make maker) {
-		s := make(t, []chash.Backend[string]{backend("a", "", 5, 0), backend("b", "", 1, 0), backend("c", "", 4, 0)})
+	chashtest.Threads(t)
+	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
+		s := kind.Make(t, []chash.Backend[string]{chashtest.Backend("a", "", 5, 0), chashtest.Backend("b", "", 1, 0), chashtest.Backend("c", "", 4, 0)})
 		var mu sync.Mutex
 		got := map[string]int{}
-		together(4, func(int) int {
-			for name, n := range countOf(nexts(t, s, 10*1000)) {
+		chashtest.Together(4, func(int) int {
+			for name, n := range chashtest.CountOf(chashtest.Nexts(t, s, 10*1000)) {
 				mu.Lock()
 				got[name] += n
 				mu.Unlock()
