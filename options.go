@@ -101,7 +101,8 @@ func WithSeed(seed uint64) Option {
 // Ring. The function must return the same for the same string in every process,
 // spread over all 64 bits, and be safe for concurrent use. It must not keep its
 // argument or call the structure. It gets other strings of any bytes too: see the
-// package comment. A nil function is ErrInvalidOption.
+// package comment. On a Ring it gets the whole hash key for each point of a backend, so
+// hash keys of many thousand bytes are slow there. A nil function is ErrInvalidOption.
 func WithHash(hash func(key string) uint64) Option {
 	return option(func(c *config) { c.Hash, c.hashGiven = hash, true })
 }
