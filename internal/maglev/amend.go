@@ -7,14 +7,13 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// This file changes a table without a limit in place of filling another. Without
-// caps each slot is its best claim's, whatever becomes of the others. So the slots of
-// a placement that goes, or gets lighter, fall to their best claims; and one that
-// comes, or gets heavier, takes the slots where its claim goes before the owner's.
-// With a cap one change leads to others, and to follow them was found to take as long
-// as to fill the table.
+// This file changes a table without a limit instead of filling another one. Without caps,
+// each slot belongs to its best claim, whatever happens to other slots. So the slots of a
+// placement that goes or gets lighter fall to their best claims. A placement that comes or
+// gets heavier takes the slots where its claim goes before that of the owner. With caps,
+// one change leads to others: following them took as long as filling the table.
 
-// A revision is what differs between two sets of placements.
+// A revision is the difference between two sets of placements.
 type revision struct {
 	numbers []uint32 // by old placement: the new one that it is, or none
 	vacated []bool   // by old placement: whether its slots must be asked
@@ -49,8 +48,8 @@ func revise(old, next []probe.Placement) revision {
 	return r
 }
 
-// amend makes the slots from those of old, which has no limit either, if that is
-// cheaper than to fill them anew. It reports whether it has.
+// amend makes the slots from those of old, which has no limit either, if that costs
+// less than to fill all. It reports whether it did.
 func (c *contest[S]) amend(next, old *Table, oldSlots []S) bool {
 	if len(oldSlots) == 0 || c.caps != nil { // old has no slots, or has them in another form
 		return false
@@ -70,9 +69,9 @@ func (c *contest[S]) amend(next, old *Table, oldSlots []S) bool {
 	return true
 }
 
-// cheap estimates whether a revision takes less time than to fill a table, which
-// takes that of 4*n claims at least. To compare a claim with the owner's takes as
-// long as four others.
+// cheap estimates whether a revision costs less than filling the table, which takes
+// the time of at least 4*n claims. Comparing a claim with that of the owner takes as
+// long as four claims.
 func (c *contest[S]) cheap(r *revision, counts []uint32) bool {
 	steps := int64(0)
 	for p, vacated := range r.vacated {
@@ -87,7 +86,8 @@ func (c *contest[S]) cheap(r *revision, counts []uint32) bool {
 	return steps <= 4*int64(c.N)
 }
 
-// renumber takes over the old slots and returns those that are vacated.
+// renumber copies the old slots with the new numbers and returns the slots that are
+// vacated.
 func (c *contest[S]) renumber(r *revision, old []S, counts []uint32) []uint32 {
 	numbers := make([]S, len(r.numbers))
 	free, same := 0, true
@@ -117,7 +117,7 @@ func (c *contest[S]) renumber(r *revision, old []S, counts []uint32) []uint32 {
 	return vacated
 }
 
-// outbid takes the slots of which a contender has the best claim from their owners.
+// outbid gives a contender the slots of others for which it has the best claim.
 func (c *contest[S]) outbid(rank uint32) {
 	contender := &c.contenders[rank]
 	until := c.clock.before(c.latest, contender.weight, true)

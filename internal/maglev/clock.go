@@ -11,25 +11,25 @@ import (
 // and d(i) = floor(2^40 / (n-i)) for n slots. So a placement has tried the share
 // 1 - exp(-t*w/2^40) of all slots by the time t. T grows with j and is below 2^46.
 
-// A claim is a placement's claim of that index, as far as the time goes.
+// A claim is a placement's claim of that index, as far as its time matters.
 type claim struct {
 	weight uint32
 	index  uint32
 }
 
-// A clock tells the times of claims. It counts as far as it was asked.
+// A clock computes the times of claims. It grows as it is asked for later claims.
 type clock struct {
 	n    uint32   // slots
 	sums []uint64 // of the d(i) before each stride of the clock
 }
 
-// stride is how many claims lie between two sums of a clock. What lies between is
+// A stride is the number of claims between two sums of a clock. The sums in between are
 // added up when it is asked for, so that a clock takes half a byte a slot at most.
 const clockStride = 16
 
-// wait returns d(i). The quotient of the two floats is rounded down to the right
-// integer, since it is off by less than 2^-12/(n-i), and a quotient that is no
-// integer is 1/(n-i) below the next at least. It is several times as fast as one of
+// wait returns d(i). The quotient of two floats rounds down to the right integer: its
+// error is below 2^-12/(n-i), and a quotient that is not an integer is at least
+// 1/(n-i) below the next integer. It is several times as fast as a quotient of
 // integers.
 func (c *clock) wait(i uint32) uint64 {
 	if i >= c.n {
@@ -38,7 +38,7 @@ func (c *clock) wait(i uint32) uint64 {
 	return uint64(float64(1<<40) / float64(c.n-i))
 }
 
-// reach makes the sums that about and time need for claim j.
+// reach computes the sums that claim j needs.
 func (c *clock) reach(j uint32) {
 	if len(c.sums) == 0 {
 		c.sums = append(c.sums, 0)
@@ -64,8 +64,8 @@ func (c *clock) time(j uint32) uint64 {
 	return sum + c.wait(j)/2
 }
 
-// compare returns whether the time of a is before that of b, negative, or after it,
-// positive, or the same.
+// compare returns a negative number if the time of a is before that of b, a positive
+// number if it is after, and 0 if they are equal.
 func (c *clock) compare(a, b claim) int {
 	switch {
 	case a == b:
@@ -93,12 +93,13 @@ func compareProducts(a uint64, x uint32, b uint64, y uint32) int {
 	return cmp.Or(cmp.Compare(high, high2), cmp.Compare(low, low2))
 }
 
-// about returns bounds of T(j), which tell most times apart and are faster than T(j).
+// about returns bounds of T(j). They decide most comparisons and take less time than
+// T(j).
 //
-// They are about the straight line from one sum to the next. The d(i) do not
-// decrease. So between two sums the line is above T by at most the sum of what they
-// are below their mean, each of which is at most what they gain until the next
-// stride; and d(j) is off the mean by no more than that.
+// They lie around the straight line from one sum to the next. The d(i) never
+// decrease. So between two sums the line is above T by at most the sum of the
+// differences of the d(i) to their mean. Each difference is at most what the d(i)
+// gain until the next sum, and d(j) differs from the mean by no more than that.
 func (c *clock) about(j uint32) (least, most uint64) {
 	c.reach(j)
 	sums := c.sums[j/clockStride:][:3]

@@ -9,22 +9,20 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// This file fills Maglev tables with slack. All claims of all placements are heard
-// in the order of their times (clock.go), at equal times that of the heavier
-// placement first, then that of the smaller hash key. A claim wins its slot if the
-// slot is free and the placement holds fewer slots than its cap. So there is one
-// result only in which no slot and placement would both rather have each other than
-// what they have: the stable matching of slots and placements. Any
-// order of hearing finds it, under two conditions: an earlier claim takes a slot from a
-// later one, and whoever loses a slot goes on claiming (Gale and Shapley, "College
-// Admissions and the Stability of Marriage", 1962).
+// This file fills Maglev tables with slack. Claims have times (clock.go). Earlier claims
+// go first, at equal times those of the heavier placement, then those of the smaller hash
+// key. A claim wins its slot if the slot is free and the placement has fewer slots than
+// its cap. The result is the stable matching of slots and placements: no slot and
+// placement would both prefer each other to what they have. There is only one.
 //
-// So the filler goes by stretches of time, in which each placement in turn makes all
-// its claims of that stretch, one after the other. Nothing that was won in an earlier
-// stretch can be lost. Once few slots are free, each asks every placement for its
-// claim instead.
+// Any order of claims finds this matching under two conditions: an earlier claim takes a
+// slot from a later one, and whoever loses a slot goes on claiming (Gale and Shapley,
+// "College Admissions and the Stability of Marriage", 1962). So the filler goes through
+// stretches of time. In each of them, every placement in turn makes all its claims of
+// that stretch. What was won in an earlier stretch cannot be lost. Once few slots are
+// free, each free slot asks every placement for its claim instead.
 
-// A contender is a placement on its way through its claims.
+// A contender is a placement that claims slots.
 type contender struct {
 	offset    uint32
 	skip      uint32
@@ -107,8 +105,8 @@ func newContest[S uint8 | uint16 | uint32](t *Table) *contest[S] {
 	return c
 }
 
-// invert sets the inverses, of which only the product of all is inverted: a few
-// multiplications for each instead of a run of Euclid's algorithm.
+// invert sets the inverses. It inverts only the product of all skips: that takes a
+// few multiplications for each skip instead of a run of Euclid's algorithm.
 func (c *contest[S]) invert() {
 	product := uint32(1)
 	for i := range c.contenders {
@@ -129,7 +127,7 @@ func (c *contest[S]) times(a, b uint32) uint32 {
 	return product
 }
 
-// indexOf returns which claim of a contender is that of a slot.
+// indexOf returns which claim of a contender is for a slot.
 func (c *contest[S]) indexOf(of *contender, slot uint32) uint32 {
 	distance := uint64(slot) + uint64(c.N) - uint64(of.offset) // below 2^32
 	_, index := c.Divmod(distance * uint64(of.inverse))
@@ -142,7 +140,7 @@ func (c *contest[S]) earlier(a, i, b, j uint32) bool {
 	return order < 0 || order == 0 && a < b
 }
 
-// fill has every slot won.
+// fill goes on until every slot is won.
 func (c *contest[S]) fill() {
 	c.slots = make([]S, c.N)
 	words := c.N/64 + 1
@@ -159,9 +157,9 @@ func (c *contest[S]) fill() {
 // time that it takes to make a claim. To compare times takes longer than the rest.
 func (c *contest[S]) price() int { return len(c.open) + 8*min(c.classes-1, len(c.open)) }
 
-// few returns how many free slots are better asked than waited for, which takes n/f
-// claims for one of f. With caps, it takes some more to put them in order. There are
-// no more than some 16 sqrt(n), to save memory.
+// few returns the number of free slots from which on asking costs less than going on:
+// to wait for one of f free slots takes n/f claims. With caps, the bids must also be
+// sorted. The number is at most about 16 sqrt(n), to save memory.
 func (c *contest[S]) few() int {
 	price := 2 * c.price()
 	if c.caps != nil {
@@ -170,12 +168,12 @@ func (c *contest[S]) few() int {
 	return max(1, min(int(c.N)/price, 16<<(bits.Len32(c.N)/2)))
 }
 
-// stretch goes on to the end of the next stretch of time. It is the longer the fewer
-// slots are free: so that few of them are won twice, and no time is lost with many
-// short stretches at the end.
+// stretch runs the next stretch of time. Stretches are longer while few slots are
+// free. So few slots are won twice, and little time goes into many short stretches at
+// the end.
 //
-// The heaviest contender has two claims left: of the slots that it has tried none is
-// free while it has room, and there are two free slots.
+// The heaviest contender has two claims left: it has room, there are two free slots,
+// and it has tried neither of them.
 func (c *contest[S]) stretch() {
 	heaviest := &c.contenders[c.open[0]]
 	left := uint64(c.N - heaviest.tried)
@@ -208,7 +206,7 @@ func (c *contest[S]) stretch() {
 	c.dropFull()
 }
 
-// dropFull leaves those out that have no room.
+// dropFull removes the contenders without room from the open ones.
 func (c *contest[S]) dropFull() {
 	c.open = slices.DeleteFunc(c.open, func(rank uint32) bool {
 		contender := &c.contenders[rank]
@@ -230,7 +228,7 @@ func (c *contest[S]) drop(rank uint32) {
 	}
 }
 
-// run has a contender make its claims of this stretch.
+// run lets a contender make its claims of this stretch.
 func (c *contest[S]) run(rank uint32) {
 	contender := &c.contenders[rank]
 	tried := contender.tried
@@ -256,9 +254,9 @@ func (c *contest[S]) run(rank uint32) {
 	c.made += uint64(contender.tried - tried)
 }
 
-// seek passes over claims of slots that are settled and reports whether there is
-// another one in this stretch. Most of the time of a build is spent here. It looks
-// at four slots at a time, since how many are settled cannot be predicted.
+// seek skips claims for settled slots. It reports whether another claim follows in
+// this stretch. Most of the time of a build is spent here. It looks at four slots at
+// a time, since a processor cannot predict how many are settled.
 func (c *contender) seek(settled []uint64, n uint32) bool {
 	slot, skip, tried := c.slot, c.skip, c.tried
 	skip2 := modular.Step(skip, skip, n)
@@ -304,8 +302,8 @@ func (c *contest[S]) win(slot, rank, index uint32) {
 	}
 }
 
-// best returns the contender with room whose claim of a slot goes first, and which
-// of its claims that is.
+// best returns the contender with room whose claim for a slot goes first, and the
+// index of that claim.
 func (c *contest[S]) best(slot uint32) (rank, index uint32) {
 	if c.lines.asked {
 		return c.bestOnLines(slot)
@@ -331,7 +329,7 @@ func (c *contest[S]) best(slot uint32) (rank, index uint32) {
 	return rank, index
 }
 
-// counts returns how many slots each placement has won.
+// counts returns the number of slots that each placement has won.
 func (c *contest[S]) counts() []uint32 {
 	counts := make([]uint32, len(c.contenders))
 	for i := range c.contenders {
@@ -345,11 +343,11 @@ func (c *contest[S]) counts() []uint32 {
 	return counts
 }
 
-// A bid is the best claim of a free slot.
+// A bid is the best claim for a free slot.
 type bid struct{ slot, rank, index uint32 }
 
-// auction is finish where caps may count: the bids win in their order, and where a
-// contender has no room any more, the slot bids again.
+// auction is finish with caps. The bids win in their order. If a contender has no
+// room any more, the slot bids again.
 func (c *contest[S]) auction(slots []uint32) {
 	heap := make([]bid, len(slots))
 	for i, slot := range slots {

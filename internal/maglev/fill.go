@@ -10,16 +10,15 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// This file fills Maglev tables. Placements claim slots in turn, each turn the
-// most preferred slot of the placement that is still free; the j-th preference is
-// slot (offset + j*skip) mod n. Claim k, from 0, of a placement of weight w has
-// rank 0 for k = 0 and (2k+1)/(2w) after that; lower ranks go first, at equal
-// rank the heavier placement, then the smaller hash key. So each placement owns
-// a slot, equal weights give plain Maglev, and shares are rounded to the nearest
-// slot (Webster's method).
+// This file fills Maglev tables. Placements take turns to claim slots. A claim takes the
+// most preferred slot of the placement that is still free; preference j, from 0, is slot
+// (offset + j*skip) mod n. Claim k, from 0, of a placement of weight w has rank 0 for
+// k = 0, and rank (2k+1)/(2w) for others. The lowest rank goes first, at equal rank the
+// heavier placement, then the smaller hash key. So each placement has a slot, equal
+// weights give plain Maglev, and shares are rounded to slots by Webster's method.
 
-// Fill returns a table of the same options for other placements, which are sorted by hash
-// key and no more than slots. It may take from t what does not change.
+// Fill returns a table of the same options for other placements. They are sorted by
+// hash key and no more than the slots. It reuses what does not change.
 func (t *Table) Fill(placements []probe.Placement) *Table {
 	next := t.empty()
 	if len(placements) == 0 {
@@ -49,18 +48,18 @@ func (t *Table) Fill(placements []probe.Placement) *Table {
 	return next
 }
 
-// A claimant is a placement on its way through its preferences.
+// A claimant is a placement that claims slots.
 type claimant struct {
 	slot      uint32 // the next preference; those before it are taken
 	skip      uint32
 	placement uint32
 }
 
-// A class is the claimants of one weight. Their ranks are the same, so they make
-// each round of claims together, in the order of their hash keys.
+// A class is all claimants of one weight. Their ranks are the same, so they make each
+// round of claims together, in the order of their hash keys.
 //
-// Nothing overflows: there are at most n rounds in all, of a table size n below
-// 2^31. There may be as many classes as placements, so each is kept small.
+// Nothing overflows: there are at most n rounds in all, of a table size n below 2^31.
+// There may be as many classes as placements, so a class is small.
 type class struct {
 	weight     uint32
 	round      uint32 // 2k+1 for its next claim k
@@ -69,7 +68,7 @@ type class struct {
 	first, end uint32 // where its claimants begin and end
 }
 
-// before reports whether a's next round comes before b's.
+// before reports whether the next round of a comes before that of b.
 func (a *class) before(b *class) bool {
 	x, y := uint64(a.round)*uint64(b.weight), uint64(b.round)*uint64(a.weight)
 	return x < y || x == y && a.weight > b.weight
@@ -89,11 +88,10 @@ type filler struct {
 	unserved []claimant // of the last round: those who found no slot free
 }
 
-// A calendar says when classes make their rounds after the first. A round is due
-// on the day that is its rank times the weight of all classes together, rounded
-// down: so there is one round a day on average, and no class has two on one day.
-// To know the order of the rounds takes a time for each that does not depend on
-// the number of classes, but for those of one day, which are sorted.
+// A calendar schedules the rounds of classes after their first. The day of a round is
+// its rank times the weight of all classes together, rounded down. So there is one
+// round a day on average, and no class has two on one day. Scheduling a round costs
+// O(1), plus sorting the rounds due on the same day.
 type calendar struct {
 	weight uint64  // of all classes
 	pages  []int32 // by day modulo their number: the first class due then or a multiple later, or -1
@@ -183,7 +181,7 @@ func (f *filler) openCalendar() {
 // page returns where the list of a day begins.
 func (c *calendar) page(day uint32) *int32 { return &c.pages[day%uint32(len(c.pages))] }
 
-// enter enters a class's next round into the calendar.
+// enter enters the next round of a class into the calendar.
 func (f *filler) enter(i int32) {
 	c := &f.classes[i]
 	// The rank is round/(2*weight). The quotient fits: the round comes W/weight days
@@ -198,7 +196,8 @@ func (f *filler) enter(i int32) {
 	c.next, *page = *page, i
 }
 
-// due takes the classes that are due on a day off their page, by rank.
+// due removes the classes that are due on a day from their page and returns them by
+// rank.
 func (f *filler) due(day uint32) []int32 {
 	f.today = f.today[:0]
 	for at := f.page(day); *at >= 0; {
@@ -221,7 +220,7 @@ func (f *filler) due(day uint32) []int32 {
 	return f.today
 }
 
-// claimRound lets each claimant of a class claim a slot, as long as any is free.
+// claimRound lets each claimant of a class claim a slot while there is a free one.
 func claimRound[S uint8 | uint16 | uint32](f *filler, c *class, slots []S) {
 	if f.free == 0 {
 		return // so that unserved stays what it is
@@ -266,10 +265,10 @@ func (f *filler) walk(first uint32, walks int) {
 	}
 }
 
-// walkRound takes each claimant to the slot that it claims, until one has looked at
-// four times patience slots in vain. It returns how many have claimed. Most of the time
-// of a rebuild is spent here. It looks at four slots at a time, since how many are taken
-// cannot be predicted.
+// walkRound moves each claimant to the slot that it claims, until one has looked at
+// four times patience slots in vain. It returns how many have claimed. Most of the
+// time of a rebuild is spent here. It looks at four slots at a time, since a
+// processor cannot predict how many are taken.
 func walkRound(claimants []claimant, taken []uint64, n uint32, patience int) int {
 	for i := range claimants {
 		slot, skip := claimants[i].slot, claimants[i].skip
@@ -296,8 +295,7 @@ func walkRound(claimants []claimant, taken []uint64, n uint32, patience int) int
 	return len(claimants)
 }
 
-// counts returns how many slots each placement has claimed, from the rounds that
-// its class has made.
+// counts returns the number of slots of each placement, from the rounds of its class.
 func (f *filler) counts(placements int) []uint32 {
 	counts := make([]uint32, placements)
 	for i := range f.classes {
@@ -312,9 +310,9 @@ func (f *filler) counts(placements int) []uint32 {
 	return counts
 }
 
-// nearest finds the slot that claimRound would walk to, faster where few are
-// free, by asking of each how many steps away it is: its distance divided by
-// skip, modulo n. The last sqrt(n) claims would else be half of all the steps.
+// nearest finds the slot that a walk would find, faster if few slots are free: it
+// computes how many steps away each free slot is, which is the distance divided by
+// skip, modulo n. Otherwise the last sqrt(n) claims would be half of all steps.
 func (f *filler) nearest(c *claimant) uint32 {
 	if f.rest == nil {
 		f.rest = freeIn(f.taken, f.N, f.free)

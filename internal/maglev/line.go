@@ -33,19 +33,20 @@ type line struct {
 	open    int      // how many have room
 }
 
-// lines are those of a contest, the heaviest first. There are none while it needs none.
+// lines are those of a contest, the heaviest first. There are none until poor makes
+// them.
 type lines struct {
 	list  []line
 	at    []place // by rank
 	asked bool    // rather than the contenders
 }
 
-// A place is where a contender stands.
+// A place is where a contender is.
 type place struct{ line, member uint32 }
 
-// poor reports whether the contenders are so far from claiming the free slots that it is
-// better to ask. They have then made as many claims as asking costs, so that neither way
-// can turn out much longer than the other.
+// poor reports whether it costs less to ask the lines than to go on with claims. By
+// then as many claims are made as asking costs, so that the sum is at most about
+// twice the cheaper way.
 func (c *contest[S]) poor() bool {
 	if c.made < manyClaims*uint64(c.N) {
 		return false
@@ -94,7 +95,7 @@ func (c *contest[S]) lineUp() {
 	}
 }
 
-// leave leaves a contender out that has no room any more.
+// leave removes a contender without room.
 func (l *lines) leave(rank uint32) {
 	if l.list == nil {
 		return
@@ -108,8 +109,8 @@ func (l *lines) leave(rank uint32) {
 	}
 }
 
-// last returns the last contender with room that begins at a number or before; past
-// number 0 it goes on with the last of all. There is one with room.
+// last returns the last contender with room that begins at number or before it,
+// wrapping. There must be one with room.
 func (l *line) last(number uint32) (member uint32) {
 	at, _ := slices.BinarySearch(l.numbers, number+1)
 	if at == 0 {

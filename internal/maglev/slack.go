@@ -35,8 +35,8 @@ func compete[S uint8 | uint16 | uint32](t, old *Table, oldSlots []S) []S {
 	return c.slots
 }
 
-// noLimit is the slack from which on there are no caps. A cap would be 2^31 times
-// the fair share.
+// noLimit is the slack from which on there are no caps. A cap would be 2^31 times the
+// fair share.
 const noLimit = 1 << 31
 
 // hasLimit reports whether a slack limits the slots of a placement.
@@ -89,8 +89,8 @@ func caps(n uint32, slack float64, placements []probe.Placement, h *hashing.Hash
 	return caps
 }
 
-// level takes away what the caps are too many together, one each, or gives what
-// they are too few.
+// level takes one slot each from the caps if they are too many together, or adds one
+// each if they are too few.
 func level(caps, fractions []uint32, tooMany int64) {
 	if tooMany == 0 {
 		return

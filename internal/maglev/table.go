@@ -1,5 +1,4 @@
-// Package maglev fills the slots of Maglev tables and says where the walk of a hash
-// begins among them.
+// Package maglev fills the slots of Maglev tables and finds the slots of a hash.
 package maglev
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// A Table is the slots of a Maglev table, and the options by which they are filled. It is
+// A Table is the slots of a Maglev table and the options that fill them. It is
 // immutable.
 type Table struct {
 	probe.Owners
@@ -27,8 +26,7 @@ type Table struct {
 	latest     claim // no slot was won later; without a limit only
 }
 
-// New returns an empty table of size slots, a prime. The slack is nil for a table without
-// one.
+// New returns an empty table of size slots, a prime. Without slack, slack is nil.
 func New(size uint32, hash hashing.Hasher, slack *float64) Table {
 	return Table{slots: modular.NewDivisor(size), strides: modular.NewDivisor(size - 1), Hash: hash, Slack: slack}
 }
@@ -38,11 +36,11 @@ func (t *Table) empty() *Table {
 	return &Table{slots: t.slots, strides: t.strides, Hash: t.Hash, Slack: t.Slack}
 }
 
-// Size returns the number of slots, of an empty table too.
+// Size returns the number of slots, also of an empty table.
 func (t *Table) Size() uint32 { return t.slots.N }
 
-// Assign returns a table of the same options whose slots have the given owners, of that
-// many placements. It keeps nothing of slots.
+// Assign returns a table of the same options with the given owner of each slot. The
+// number of placements is n. It does not keep slots.
 func (t *Table) Assign(slots []uint32, placements int) *Table {
 	next := t.empty()
 	next.N = t.slots.N
@@ -76,8 +74,8 @@ func (t *Table) Spread() []float64 {
 	return shares
 }
 
-// Print writes the name that owns each slot, given the hash of a name by placement. There
-// are several names, so that it returns 0.
+// Print writes the name of the owner of each slot. It gets the hash of a name for
+// each placement, or 0 for nobody. It returns 0: there are always several names.
 func (t *Table) Print(d *xxhash.Digest, names []uint64) (only uint64) {
 	var buf [512]byte
 	part := buf[:0]
@@ -123,9 +121,9 @@ const probes = 64
 // Hops counts the home slot in.
 const Hops = 1 + probes
 
-// Begin returns the home slot of a hash and its stride. The stride comes from all bits
-// of the hash, mixed: hashes of the caller's may have few that differ, and then a
-// quotient of the hash would give most of them one stride.
+// Begin returns the home slot of a hash and its stride. The stride depends on all
+// bits of the hash: hashes of the caller may differ in few bits, and a quotient of
+// the hash would then give most of them the same stride.
 func (t *Table) Begin(hash uint64) (home, stride uint32) {
 	_, stride = t.strides.Divmod(hashing.Mix(hash))
 	return t.Home(hash), stride + 1

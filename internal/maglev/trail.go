@@ -20,12 +20,11 @@ import (
 // 1.5 s for 60,000 placements in 2^21 slots. Besides the slots, a fill needs some 40 bytes
 // for each placement.
 
-// trailPart: placements of one skip have a trail once they have looked in vain at one in
-// so many of the slots, beyond what patience allows.
+// trailPart: the placements of one skip get a trail once they have looked in vain at
+// n/trailPart slots, beyond what patience allows.
 const trailPart = 32
 
-// trails are those of one filler. Without trails there is nothing to do but to keep
-// taken.
+// trails are those of one filler. Without a trail, only taken is used.
 type trails struct {
 	taken  []uint64 // the slots, a bit each
 	wasted map[uint32]int
@@ -33,23 +32,23 @@ type trails struct {
 	on     []spot   // by claimant: where it is on a trail
 }
 
-// A spot is where a claimant stands on a trail, or zero.
+// A spot is the place of a claimant on a trail. The zero spot is none.
 type spot struct {
 	trail *trail
 	group uint32
 }
 
-// A trail has the claimants of one skip in the order in which they meet each other: if
-// they go on, each comes to where the next one began, and the last to where the first
-// did. From there on it needs not look, since the other has: the two go on as one group
-// from where the other is. So each group knows one stretch of slots to be taken, and no
-// two stretches overlap.
+// A trail has the claimants of one skip, in the order of the slots a skip apart. Each
+// of them, if it goes on, comes to the slot where the next one began, and the last
+// one to that of the first. From there on it need not look, since the other one has
+// looked: both go on as one group from where the other one is. So each group knows
+// one stretch of slots that are taken, and no two stretches overlap.
 type trail struct {
 	skip   uint32
 	groups []group
 }
 
-// A group is a claimant and all that have come to where it began.
+// A group is a claimant and all those that have come to where it began.
 type group struct {
 	slot uint32 // the next to look at
 	left uint32 // as many slots on the next group began
@@ -59,7 +58,7 @@ type group struct {
 // blazed reports whether there is a trail.
 func (t *trails) blazed() bool { return t.bySkip != nil }
 
-// follow takes claimant i to the slot that it claims if it is on a trail, and reports
+// follow moves claimant i to the slot that it claims if it is on a trail. It reports
 // whether it is.
 func (f *filler) follow(i uint32) bool {
 	at := f.on[i]
@@ -75,8 +74,8 @@ func (f *filler) claim(i, slot uint32) {
 	f.claimants[i].slot = slot
 }
 
-// search takes claimant i to the slot that it claims after it has looked at a number of
-// slots.
+// search moves claimant i to the slot that it claims, after it has looked at a number
+// of slots.
 func (f *filler) search(i uint32, looked int) {
 	c := &f.claimants[i]
 	if f.wasted == nil {
@@ -143,7 +142,7 @@ func (f *filler) along(skip uint32, claimants []uint32) (numbers []uint32) {
 	return numbers
 }
 
-// free returns the first slot that is free from where a group is on; there is one.
+// free returns the first free slot from the place of a group on. There must be one.
 func (t *trail) free(g uint32, taken []uint64, n uint32) uint32 {
 	for {
 		g = t.whole(g)
@@ -162,7 +161,7 @@ func (t *trail) free(g uint32, taken []uint64, n uint32) uint32 {
 	}
 }
 
-// whole returns the group that a group is a part of by now, and shortens the way to it.
+// whole returns the group that has taken in group g, and shortens the way to it.
 func (t *trail) whole(g uint32) uint32 {
 	for t.groups[g].into != g {
 		next := t.groups[g].into
