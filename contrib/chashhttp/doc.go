@@ -11,7 +11,8 @@
 //	transport, err := chashhttp.NewTransport(table, chashhttp.Header("X-User"), chashhttp.Options{})
 //
 // The table stays the caller's: who changes its backends changes where the next
-// request goes.
+// request goes. A [Follower] keeps it as DNS ([SRV], [Hosts]), a [File] or any other [Source]
+// lists them, and where a list cannot be had, as it is.
 //
 // # Which requests
 //

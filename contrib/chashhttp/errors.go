@@ -17,8 +17,18 @@ var (
 	// ErrNilKey is returned for no Key.
 	ErrNilKey = errors.New("chashhttp: key is nil")
 
-	// ErrInvalidOption is returned for an option out of its range.
+	// ErrInvalidOption is returned for an option out of its range, also by Follow.
 	ErrInvalidOption = errors.New("chashhttp: invalid option")
+)
+
+// Errors of Follow and of Follower.Refresh.
+var (
+	// ErrNilSource is returned for no Source.
+	ErrNilSource = errors.New("chashhttp: source is nil")
+
+	// ErrSource is returned where a Source has no list, with the reason. The table keeps the
+	// backends that it has.
+	ErrSource = errors.New("chashhttp: no list of backends")
 )
 
 // Errors of RoundTrip, beside those of the table, chash.ErrNoBackends and

@@ -105,7 +105,7 @@ func NewTransport(table Table, key Key, opts Options) (*Transport, error) {
 }
 
 // isNil reports whether a table is nil, or a nil pointer.
-func isNil(table Table) bool {
+func isNil(table any) bool {
 	v := reflect.ValueOf(table)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
