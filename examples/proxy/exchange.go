@@ -16,6 +16,7 @@ type exchange struct {
 	control *http.ResponseController // of that ResponseWriter
 	limits  *limits
 	began   time.Time
+	renewed time.Time // when the time limit of writing began anew
 
 	status  int    // of the answer, 0 without one
 	bytes   int64  // of its body
@@ -33,7 +34,7 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 func newExchange(w http.ResponseWriter, r *http.Request, limits *limits) *exchange {
 	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), limits: limits, began: time.Now()}
 	if limits.idle > 0 {
-		_ = e.control.SetWriteDeadline(time.Time{}) // the one of the request before
+		e.mayWrite() // the connection has the deadline of the request before
 		if r.ContentLength != 0 {
 			e.body = &steadyBody{ReadCloser: r.Body, exchange: e}
 			r.Body = e.body
@@ -51,10 +52,12 @@ func (e *exchange) end() {
 	}
 }
 
-// mayWrite begins the time that the client has to take what is written next.
+// mayWrite begins the time that the client has to take what is written next. It costs
+// more than to look at the clock, and is left out where it would change little.
 func (e *exchange) mayWrite() {
-	if e.limits.idle > 0 {
-		_ = e.control.SetWriteDeadline(time.Now().Add(e.limits.idle))
+	if now := time.Now(); e.limits.idle > 0 && now.Sub(e.renewed) > e.limits.idle/8 {
+		e.renewed = now
+		_ = e.control.SetWriteDeadline(now.Add(e.limits.idle))
 	}
 }
 

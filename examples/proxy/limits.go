@@ -31,7 +31,9 @@ type steadyBody struct {
 // Read implements io.Reader.
 func (b *steadyBody) Read(p []byte) (int, error) {
 	e := b.exchange
-	_ = e.control.SetReadDeadline(time.Now().Add(e.limits.idle))
+	deadline := time.Now().Add(e.limits.idle)
+	_ = e.control.SetReadDeadline(deadline)
+	_ = e.control.SetWriteDeadline(deadline) // it may tell the client to continue
 	n, err := b.ReadCloser.Read(p)
 	switch {
 	case err == io.EOF:
