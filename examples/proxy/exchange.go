@@ -5,7 +5,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 )
 
@@ -18,11 +17,10 @@ type exchange struct {
 	began   time.Time
 	renewed time.Time // when the time limit of writing began anew
 
-	status  int    // of the answer, 0 without one
-	bytes   int64  // of its body
-	backend string // the host that answered, empty for none
-	body    *steadyBody
-	stalled atomic.Bool // the client sent no more of its request's body
+	status  int         // of the answer, 0 without one
+	bytes   int64       // of its body
+	backend string      // the host that answered, empty for none
+	body    *steadyBody // of the request, nil without one or without a limit
 }
 
 // exchangeKey is the key of an exchange in the context of its request.
@@ -43,13 +41,18 @@ func newExchange(w http.ResponseWriter, r *http.Request, limits *limits) *exchan
 	return e
 }
 
-// end has the server finish within the limit: it writes what is left of the answer and
-// reads what is left of the request.
+// end has the server finish within the limit: it reads what is left of the request, and
+// only then writes what is left of the answer.
 func (e *exchange) end() {
-	e.mayWrite()
-	if e.body != nil && !e.body.ended.Load() && !e.stalled.Load() {
-		_ = e.control.SetReadDeadline(time.Now().Add(e.limits.idle))
+	if e.body == nil || e.body.ended.Load() {
+		e.mayWrite()
+		return
 	}
+	now := time.Now()
+	if !e.body.late() {
+		_ = e.control.SetReadDeadline(now.Add(e.limits.idle))
+	}
+	_ = e.control.SetWriteDeadline(now.Add(2 * e.limits.idle))
 }
 
 // mayWrite begins the time that the client has to take what is written next. It costs

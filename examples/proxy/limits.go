@@ -26,22 +26,34 @@ type steadyBody struct {
 	io.ReadCloser
 	exchange *exchange
 	ended    atomic.Bool
+	until    atomic.Int64 // when the Read under way is late, in Unix nanoseconds, 0 without one
+}
+
+// late reports whether the client has sent nothing for too long. The server notices that,
+// and cancels the request, perhaps before Read returns.
+func (b *steadyBody) late() bool {
+	until := b.until.Load()
+	return until != 0 && time.Now().UnixNano() >= until
 }
 
 // Read implements io.Reader.
 func (b *steadyBody) Read(p []byte) (int, error) {
 	e := b.exchange
+	if b.late() { // whoever asks once more is not to wait once more
+		return 0, os.ErrDeadlineExceeded
+	}
 	deadline := time.Now().Add(e.limits.idle)
 	_ = e.control.SetReadDeadline(deadline)
 	_ = e.control.SetWriteDeadline(deadline) // it may tell the client to continue
+	b.until.Store(deadline.UnixNano())
 	n, err := b.ReadCloser.Read(p)
-	switch {
-	case err == io.EOF:
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		b.until.Store(0)
+	}
+	if err == io.EOF {
 		// The server goes on to wait for the client to go away, for which there is no limit.
 		b.ended.Store(true)
 		_ = e.control.SetReadDeadline(time.Time{})
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		e.stalled.Store(true)
 	}
 	return n, err
 }

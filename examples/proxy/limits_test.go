@@ -79,7 +79,7 @@ func TestLimits_Stream(t *testing.T) {
 // A backend that stops in the midst of its answer is not waited for.
 func TestLimits_BackendStops(t *testing.T) {
 	t.Parallel()
-	p, b := startOne(t, "-idle-timeout=50ms", "-header-timeout=0")
+	p, b := startOne(t, "-idle-timeout=500ms", "-header-timeout=0")
 	gone := make(chan struct{})
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "some")
@@ -98,7 +98,7 @@ func TestLimits_BackendStops(t *testing.T) {
 // backend.
 func TestLimits_ClientStops(t *testing.T) {
 	t.Parallel()
-	p, b := startOne(t, "-idle-timeout=50ms", "-header-timeout=0", "-health-down=1")
+	p, b := startOne(t, "-idle-timeout=500ms", "-header-timeout=0", "-health-down=1")
 	for _, method := range []string{"POST", "PUT"} {
 		require.Equal(t, http.StatusRequestTimeout, converse(t, p.proxy, method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"))
 	}

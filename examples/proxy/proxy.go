@@ -102,7 +102,7 @@ func (h *proxy) answered(resp *http.Response) error {
 // fail answers a request that no backend answered.
 func (h *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := failStatus(exchangeOf(r.Context()), err)
-	if !errors.Is(r.Context().Err(), context.Canceled) { // else the client has gone
+	if !errors.Is(r.Context().Err(), context.Canceled) || status == http.StatusRequestTimeout { // else the client has gone
 		h.log.Warn("request failed", "method", r.Method, "path", r.URL.Path, "status", status, "error", err)
 	}
 	http.Error(w, http.StatusText(status), status)
@@ -112,7 +112,7 @@ func failStatus(e *exchange, err error) int {
 	switch {
 	case errors.Is(err, chash.ErrNoBackends), errors.Is(err, chash.ErrNoHealthyBackends):
 		return http.StatusServiceUnavailable
-	case e.stalled.Load():
+	case e.body != nil && e.body.late():
 		return http.StatusRequestTimeout
 	case errors.Is(err, chashhttp.ErrRequestBody), errors.Is(err, chashhttp.ErrInvalidURL):
 		return http.StatusBadRequest
