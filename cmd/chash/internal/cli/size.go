@@ -113,6 +113,9 @@ func (r *sizeRun) specs(n int) ([]mapping.Spec, error) {
 	return specs, nil
 }
 
+// blank is the cell of what is not known.
+var blank = output.Cell{Text: "", Value: ""}
+
 // studyTable returns a row for each structure.
 func studyTable(rows []plan.StudyRow, measured bool) output.Table {
 	t := output.Table{Columns: []output.Column{
@@ -127,13 +130,21 @@ func studyTable(rows []plan.StudyRow, measured bool) output.Table {
 			output.Column{Name: "build", Key: "build_ns"}, output.Column{Name: "lookup", Key: "lookup_ns"})
 	}
 	for _, r := range rows {
+		size, each := output.Int(r.Size), output.Int(r.Size/r.Backends)
+		if r.Size == 0 {
+			size, each = blank, blank // of another library
+		}
 		cells := []output.Cell{
-			output.Int(r.Backends), output.String(r.Name), output.Int(r.Size), output.Int(r.Size / r.Backends),
+			output.Int(r.Backends), output.String(r.Name), size, each,
 			output.Ratio(r.Least), output.Ratio(r.Most), output.Ratio(r.StdDev),
 			output.Percent(r.Removed), times(r.RemovedTimes), output.Percent(r.Added), times(r.AddedTimes),
 		}
 		if measured {
-			cells = append(cells, output.Bytes(r.Memory), output.Duration(durationOf(r.Build)), output.Nanoseconds(r.Lookup))
+			memory, build := output.Bytes(r.Memory), output.Duration(durationOf(r.Build))
+			if r.Build == 0 {
+				memory, build = blank, blank
+			}
+			cells = append(cells, memory, build, output.Nanoseconds(r.Lookup))
 		}
 		t.Rows = append(t.Rows, cells)
 	}

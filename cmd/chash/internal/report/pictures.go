@@ -311,7 +311,7 @@ func Trade(rows []plan.StudyRow, backends int) (Picture, error) {
 	}
 	p := newPlot("keys moved by a removal, by the fewest possible", "largest share, by the mean")
 	p.X.Scale, p.Y.Scale = spread{}, spread{}
-	p.X.Tick.Marker = tradeTicks{1, 1.01, 1.1, 1.5, 2, 5, 10, 50}
+	p.X.Tick.Marker = tradeTicks{1, 1.01, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 50}
 	p.Y.Tick.Marker = tradeTicks{1, 1.01, 1.05, 1.1, 1.2, 1.5, 2, 3}
 	var legend []legendEntry
 	for i, r := range rows {
