@@ -23,8 +23,8 @@ type clock struct {
 	sums []uint64 // of the d(i) before each stride of the clock
 }
 
-// A stride is the number of claims between two sums of a clock. The sums in between are
-// added up when it is asked for, so that a clock takes half a byte a slot at most.
+// clockStride is the number of claims between two sums of a clock. The sums in between
+// are computed when needed, so that a clock takes at most half a byte a slot.
 const clockStride = 16
 
 // wait returns d(i). The quotient of two floats rounds down to the right integer: its
