@@ -26,8 +26,7 @@ func Named(names ...string) []Backend[string] {
 	return backends
 }
 
-// hashKey is the placement hash key: backends for which it is equal share one
-// placement.
+// hashKey is the hash key of the backend's placement.
 func (b *Backend[T]) hashKey() string {
 	if b.HashKey != "" {
 		return b.HashKey

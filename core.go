@@ -12,8 +12,8 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// A layout is what a structure adds to the core: how owners are laid out for a
-// set of placements, and where the walk of a key begins. It is immutable.
+// A layout is what a structure adds to the core: where owners are for a set of
+// placements, and where the walk of a key begins. It is immutable.
 type layout[L any] interface {
 	// lay returns the layout of the same options for other placements, which are
 	// sorted by hash key. It may take from the receiver what did not change.
@@ -45,7 +45,7 @@ type layout[L any] interface {
 }
 
 // core is a Maglev or a Ring without its layout: the snapshot that everybody reads
-// without a lock, and what it takes to publish the next one.
+// without a lock, and what publishes the next one.
 type core[T any, L layout[L]] struct {
 	current atomic.Pointer[snapshot[T, L]]
 	_       [load.CacheLine]byte // every lookup reads current: no writer of what follows shall take its line away
@@ -67,8 +67,7 @@ type core[T any, L layout[L]] struct {
 	_ [load.CacheLine]byte // nor shall those of the structure before it in memory
 }
 
-// init fills the core of a structure under construction: the layout is the
-// empty one that carries the options.
+// init fills the core of a new structure. The empty layout carries the options.
 func (c *core[T, L]) init(empty L, b load.Bound, backends []Backend[T]) error {
 	first := &snapshot[T, L]{
 		layout:    empty,
@@ -81,8 +80,8 @@ func (c *core[T, L]) init(empty L, b load.Bound, backends []Backend[T]) error {
 	return c.Add(backends...)
 }
 
-// now returns the current snapshot. It is small enough to be inlined: a call would cost
-// the shortest lookups a tenth of their time.
+// now returns the current snapshot. It is small enough to be inlined: a call would
+// make the shortest lookups a tenth slower.
 func (c *core[T, L]) now() *snapshot[T, L] {
 	s := c.current.Load()
 	if s == nil {
@@ -91,12 +90,12 @@ func (c *core[T, L]) now() *snapshot[T, L] {
 	return s
 }
 
-// unmade is what methods of the zero value panic with.
+// unmade is the panic of methods of the zero value.
 const unmade = "chash: the zero value of a Maglev or a Ring is not usable: make one with NewMaglev or NewRing"
 
-// commit makes members the membership; they are valid, sorted by name and the
-// core's from here on. The owners are laid out anew only if placements differ.
-// On an error nothing has changed. The caller holds the lock of changes.
+// commit makes members the membership. They are valid, sorted by name, and belong to
+// the core from now on. It lays the owners out again only if the placements change.
+// On an error nothing has changed. The caller holds writing.
 func (c *core[T, L]) commit(members []*Backend[T]) error {
 	old := c.now()
 	next := old.copy()
@@ -236,7 +235,7 @@ func (c *core[T, L]) CompareAndSwapState(name string, old, state State) (swapped
 	return err == nil, err
 }
 
-// setState sets the state of member i. The caller holds the lock of changes.
+// setState sets the state of member i. The caller holds writing.
 func (c *core[T, L]) setState(i int, state State) error {
 	r := c.now().roster
 	b := *r.members[i]
@@ -287,9 +286,9 @@ func (c *core[T, L]) SetValue(name string, value T) error {
 	return nil
 }
 
-// amend publishes a snapshot with b in the place of member i: another state, not to or
-// from Draining, or another value. It rebuilds nothing. The caller holds the lock of
-// changes.
+// amend publishes a snapshot with b in place of member i: another value, or another
+// state that is not to or from Draining. It rebuilds nothing. The caller holds
+// writing.
 func (c *core[T, L]) amend(i int, b Backend[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,15 +315,15 @@ func (c *core[T, L]) Backend(name string) (Backend[T], bool) {
 // Len returns the number of backends in any state.
 func (c *core[T, L]) Len() int { return len(c.now().roster.members) }
 
-// cloneTo makes the core of a structure under construction an independent copy. All
-// that a snapshot has is immutable and shared, other than what lookups write.
+// cloneTo makes the core of a new structure an independent copy. Both share the
+// snapshot, other than what lookups write.
 func (c *core[T, L]) cloneTo(to *core[T, L]) {
 	s := c.now().copy()
 	s.fallbacks, s.quotas = &to.fallbacks, nil
 	to.current.Store(s)
 }
 
-// frozen returns what there is at one moment.
+// frozen returns the layout and the roster of one moment.
 func (c *core[T, L]) frozen() (L, *roster[T]) {
 	s := c.now()
 	return s.layout, s.roster

@@ -84,8 +84,8 @@ func sameHash(h, g *hashing.Hasher) error {
 	return nil
 }
 
-// named returns the current state and, by placement, two names: of the backend
-// whose value lookups return, and of the one that owns it whatever its health.
+// named returns the current state and two names for each placement: that of the
+// backend whose value lookups return, and that of its owner.
 func (c *core[T, L]) named() (s *snapshot[T, L], answering, owning []string) {
 	s = c.now()
 	answering = make([]string, len(s.roster.placements))
@@ -98,8 +98,8 @@ func (c *core[T, L]) named() (s *snapshot[T, L], answering, owning []string) {
 	return s, answering, owning
 }
 
-// A numbering gives the names of two states the same numbers, in their order: a
-// name that both have has one number. Number 0 is nobody.
+// A numbering gives the names of two states numbers in their order, and the same
+// number to the same name. Number 0 is nobody.
 type numbering struct {
 	names         []string
 	before, after []uint32 // by placement
@@ -165,8 +165,8 @@ func (a *account) diff(total count) Diff {
 	return Diff{moved.share(total), least.share(total), flows}
 }
 
-// A count is an exact number of slots or of positions, hi * 2^64 + lo: hi is 1 for
-// all positions of a ring and 0 for everything else.
+// A count is an exact number of slots or positions, hi * 2^64 + lo. hi is 1 for all
+// positions of a ring, else 0.
 type count struct{ hi, lo uint64 }
 
 // positions is how many a ring has.

@@ -94,7 +94,7 @@ func layoutName(c Config) string {
 	return ""
 }
 
-// hashOfKeys returns the hash function of the caller's, be it a layout's, or nil.
+// hashOfKeys returns the hash function of the caller or of the layout, or nil.
 func hashOfKeys(c Config) func(key string) uint64 {
 	switch {
 	case c.RingLayout != nil:
@@ -108,7 +108,7 @@ func hashOfKeys(c Config) func(key string) uint64 {
 	return c.Hash
 }
 
-// validateRingLayout checks the layout of the caller's, which there is.
+// validateRingLayout checks the layout of the options, which is set.
 func (c *config) validateRingLayout() error {
 	l := c.RingLayout
 	if err := c.validateLayout(l.Name, l.Points == nil); err != nil {
@@ -124,7 +124,7 @@ func (c *config) validateRingLayout() error {
 	return validateEmpty(l.Name, len(points), err)
 }
 
-// validateTableLayout checks the layout of the caller's, if there is one.
+// validateTableLayout checks the layout of the options, if one is set.
 func (c *config) validateTableLayout() error {
 	l := c.TableLayout
 	if l == nil {
@@ -140,7 +140,7 @@ func (c *config) validateTableLayout() error {
 	return validateEmpty(l.Name, len(slots), err)
 }
 
-// validateLayout checks what both layouts have.
+// validateLayout checks what both kinds of layouts have.
 func (c *config) validateLayout(name string, lacksFunction bool) error {
 	switch {
 	case name == "":
@@ -155,7 +155,7 @@ func (c *config) validateLayout(name string, lacksFunction bool) error {
 	return nil
 }
 
-// validateEmpty checks what a function returns without placements.
+// validateEmpty checks what a function returned for no placements.
 func validateEmpty(name string, owners int, err error) error {
 	if err == nil && owners > 0 {
 		err = fmt.Errorf("%w: %d owners without a placement", ErrInvalidLayout, owners)
@@ -171,7 +171,7 @@ func inLayout(name string, err error) error {
 	return fmt.Errorf("chash: layout %q: %w", name, err)
 }
 
-// exported returns the placements as a layout gets them.
+// exported returns the placements in the form that layouts get.
 func exported(placements []probe.Placement) []Placement {
 	list := make([]Placement, len(placements))
 	for i, p := range placements {
@@ -180,7 +180,7 @@ func exported(placements []probe.Placement) []Placement {
 	return list
 }
 
-// layCustom is lay with the caller's layout, of at least one placement.
+// layCustom is lay with the caller's layout, for at least one placement.
 func (r *points) layCustom(placements []probe.Placement) (*points, error) {
 	points, err := r.custom.Points(exported(placements))
 	if err == nil {
@@ -215,7 +215,7 @@ func (r *points) validatePoints(points []VirtualNode, placements int) error {
 	return nil
 }
 
-// layCustom is lay with the caller's layout, of at least one placement.
+// layCustom is lay with the caller's layout, for at least one placement.
 func (t *table) layCustom(placements []probe.Placement) (*table, error) {
 	slots, err := t.custom.Slots(exported(placements), int(t.Size()))
 	if err == nil {

@@ -78,7 +78,7 @@ func WithCost(n int64) LeaseOption { return LeaseOption{cost: n, given: true} }
 // MaxCost is the largest cost of a lease.
 const MaxCost = 1<<32 - 1
 
-// costOf returns the cost that options set.
+// costOf returns the cost that the options set.
 func costOf(opts []LeaseOption) (int64, error) {
 	cost := int64(1)
 	for _, o := range opts {
@@ -92,8 +92,8 @@ func costOf(opts []LeaseOption) (int64, error) {
 	return cost, nil
 }
 
-// errTooMuch is where counters could overflow in the end: the price of leases that
-// nobody releases.
+// errTooMuch is the error for a total that could overflow in the end, if nobody
+// releases leases.
 func errTooMuch(cost int64) error {
 	return invalidOption("lease cost %d on top of what is in flight, which together may cost %d", cost, int64(load.MaxInFlight))
 }
@@ -144,8 +144,8 @@ func (c *core[T, L]) AcquireNext(opts ...LeaseOption) (Lease[T], error) {
 	return c.acquire(s, &q, cost)
 }
 
-// acquire takes a lease from the first placement of a search, which has begun, that has
-// room. Others may outdate the snapshot at any time.
+// acquire takes a lease from the first placement of a search that has room. Another
+// call may outdate the snapshot at any time.
 func (c *core[T, L]) acquire(s *snapshot[T, L], q *search, cost int64) (Lease[T], error) {
 	all := s.quotas.Total // the same in every snapshot from now on
 	total := all.Add(cost)
@@ -189,8 +189,8 @@ func (s *snapshot[T, L]) roomAmongOwners(total int64) bool {
 	return false
 }
 
-// leasable returns the current snapshot, with counters, and the cost of a lease; or why
-// there can be none.
+// leasable returns the current snapshot, with counters, and the cost of a lease. If
+// there can be no lease, it returns the error.
 func (c *core[T, L]) leasable(opts []LeaseOption) (*snapshot[T, L], int64, error) {
 	s, cost := c.now(), int64(1)
 	if len(opts) > 0 {
@@ -323,8 +323,8 @@ func (c *core[T, L]) AcquireFunc(key string, accept func(T) bool, opts ...LeaseO
 	}
 }
 
-// choose takes a lease from a placement on a walk that accept takes, unless the snapshot
-// is outdated.
+// choose takes a lease from a placement on a walk that accept takes, unless the
+// snapshot is outdated.
 func (s *snapshot[T, L]) choose(w probe.Walk, accept func(T) bool, cost int64) (uint32, load.Outcome, error) {
 	var set load.Chosen
 	cursor := s.Cursor(w)

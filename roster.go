@@ -9,8 +9,8 @@ import (
 	"github.com/chash-go/chash/internal/probe"
 )
 
-// A roster is a membership with its placements. It and its members are immutable:
-// a change makes another one, which shares what stays.
+// A roster is a membership with its placements. The roster and its members are
+// immutable. A change makes another roster, which shares what stays.
 type roster[T any] struct {
 	members    []*Backend[T]     // sorted by name, with every Weight filled in
 	ranked     []uint32          // indices of the members that are not draining: by hash key, then heavier, then name
@@ -51,12 +51,12 @@ func newRoster[T any](members []*Backend[T]) *roster[T] {
 	return &roster[T]{members, ranked, placements, starts, owners}
 }
 
-// locate returns where the member of that name is and whether there is one.
+// locate returns the index of the member with that name, and whether there is one.
 func (r *roster[T]) locate(name string) (member int, found bool) {
 	return slices.BinarySearchFunc(r.members, name, compareName[T])
 }
 
-// member is locate with an error where there is none.
+// member is locate that returns an error if there is none.
 func (r *roster[T]) member(name string) (int, error) {
 	i, found := r.locate(name)
 	if !found {
@@ -93,12 +93,11 @@ func (r *roster[T]) group(p int) []uint32 {
 	return r.ranked[r.starts[p]:end]
 }
 
-// owner returns the member that outranks the others of placement p, whatever
-// their health.
+// owner returns the member with the highest rank of placement p, whatever its health.
 func (r *roster[T]) owner(p int) int { return int(r.owners[p]) }
 
-// lead returns the member that outranks the other healthy ones of placement p and
-// whether there is one; if not, the owner.
+// lead returns the healthy member with the highest rank of placement p, and true. If
+// there is none, it returns the owner and false.
 func (r *roster[T]) lead(p int) (member int, healthy bool) {
 	for _, i := range r.group(p) {
 		if r.members[i].State == Healthy {
@@ -108,15 +107,15 @@ func (r *roster[T]) lead(p int) (member int, healthy bool) {
 	return r.owner(p), false
 }
 
-// leader returns the backend whose value lookups return for placement p, and
-// whether it is healthy.
+// leader returns the backend whose value lookups return for placement p, and whether
+// it is healthy.
 func (r *roster[T]) leader(p int) (b *Backend[T], healthy bool) {
 	i, healthy := r.lead(p)
 	return r.members[i], healthy
 }
 
-// holder returns the leader of placement p as the ledger needs it; without a healthy one,
-// no name.
+// holder returns the leader of placement p for the ledger. The name is empty if the
+// leader is not healthy.
 func (r *roster[T]) holder(p int) (name string, weight uint32) {
 	if b, healthy := r.leader(p); healthy {
 		return b.Name, b.Weight
@@ -124,24 +123,23 @@ func (r *roster[T]) holder(p int) (name string, weight uint32) {
 	return "", 0
 }
 
-// replacing returns the roster with b in the place of member i, with which it has
-// in common what decides the placements.
+// replacing returns the roster with b in place of member i. Both have the same
+// placement.
 func (r *roster[T]) replacing(i int, b Backend[T]) *roster[T] {
 	next := *r
 	next.members = r.changed(i, b)
 	return &next
 }
 
-// changed returns the members with b in the place of member i.
+// changed returns the members with b in place of member i.
 func (r *roster[T]) changed(i int, b Backend[T]) []*Backend[T] {
 	members := slices.Clone(r.members)
 	members[i] = &b
 	return members
 }
 
-// batch returns a copy of backends, validated and sorted by name; those of one name
-// keep their order. Each is on its own, so that none outlives its removal because
-// another of the batch is still there.
+// batch returns a copy of backends, validated and sorted by name. Backends with the
+// same name keep their order.
 func batch[T any](backends []Backend[T]) ([]*Backend[T], error) {
 	// One copy of them all is one allocation, whatever their number.
 	copies := slices.Clone(backends)
@@ -160,8 +158,8 @@ func batch[T any](backends []Backend[T]) ([]*Backend[T], error) {
 	return sorted, nil
 }
 
-// unique returns a batch with every weight filled in, or an error if a name is twice
-// in it.
+// unique sets every weight of a batch. It returns an error if a name is twice in the
+// batch.
 func unique[T any](batch []*Backend[T]) ([]*Backend[T], error) {
 	for i, b := range batch {
 		if i > 0 && b.Name == batch[i-1].Name {
@@ -172,8 +170,8 @@ func unique[T any](batch []*Backend[T]) ([]*Backend[T], error) {
 	return batch, nil
 }
 
-// reconciled returns a batch with the first of each name alone, as what is there
-// goes on: with the State that it has, and its weight where none is given.
+// reconciled returns the first backend of each name in a batch. One that is a member
+// keeps its State, and its weight if none is given.
 func (r *roster[T]) reconciled(batch []*Backend[T]) []*Backend[T] {
 	batch = slices.CompactFunc(batch, func(a, b *Backend[T]) bool { return a.Name == b.Name })
 	for _, b := range batch {
@@ -188,7 +186,7 @@ func (r *roster[T]) reconciled(batch []*Backend[T]) []*Backend[T] {
 	return batch
 }
 
-// with returns the members together with added, which are sorted and unique.
+// with returns the members and those of added, which are sorted and unique.
 func (r *roster[T]) with(added []*Backend[T]) ([]*Backend[T], error) {
 	old := r.members
 	members := make([]*Backend[T], 0, len(old)+len(added))
@@ -203,7 +201,7 @@ func (r *roster[T]) with(added []*Backend[T]) ([]*Backend[T], error) {
 	return append(members, old...), nil
 }
 
-// without returns the members but for the named ones.
+// without returns the members without the named ones.
 func (r *roster[T]) without(names []string) ([]*Backend[T], error) {
 	names = slices.Clone(names)
 	slices.Sort(names)

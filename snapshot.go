@@ -10,8 +10,8 @@ import (
 	"github.com/chash-go/chash/internal/turns"
 )
 
-// A snapshot is one whole state, as lookups and all other readers see it. It is
-// immutable once published, without what fallbacks and quotas lead to.
+// A snapshot is one whole state, as all readers see it. Once published, only what
+// fallbacks and quotas point to changes.
 type snapshot[T any, L layout[L]] struct {
 	probe.View
 	values   []T      // by placement: of its leader
@@ -29,7 +29,7 @@ type snapshot[T any, L layout[L]] struct {
 	quotas    *load.Quotas   // nil until Acquire is called
 }
 
-// copy returns a copy to be changed and then published.
+// copy returns a copy, to change and then publish.
 func (s *snapshot[T, L]) copy() *snapshot[T, L] {
 	next := *s
 	return &next
@@ -56,9 +56,9 @@ func (s *snapshot[T, L]) derive() {
 	s.rotation = turns.New(s.Healthy, s.Live, s.weights)
 }
 
-// amend puts b in the place of member i, from which it differs in its value, or in a
-// state that is not Draining before or after, in a snapshot not yet published. It
-// returns the placement, and whether b has one.
+// amend puts b in place of member i, in a snapshot not yet published. Only the value
+// differs, or the state, which is not Draining before or after. It returns the
+// placement, and whether b has one.
 func (s *snapshot[T, L]) amend(i int, b Backend[T]) (p int, placed bool) {
 	old := s.roster
 	s.roster = old.replacing(i, b)
@@ -85,18 +85,19 @@ func (s *snapshot[T, L]) amend(i int, b Backend[T]) (p int, placed bool) {
 	return p, true
 }
 
-// A snapshot is published in three steps: the tallies that it leads to are opened,
-// then everybody sees it, then those are closed that it does not lead to. So who comes
-// by the newest snapshot meets no closed tally, and who meets one finds a newer snapshot.
+// Publishing a snapshot takes three steps. First the tallies that it leads to are opened.
+// Then the snapshot becomes the current one. Then the other tallies are closed. So a call
+// with the current snapshot meets no closed tally, and a call that meets a closed tally
+// finds a newer snapshot.
 
-// publish makes s what everybody sees; with quotas if there is a ledger.
+// publish makes s the current snapshot, with quotas if there is a ledger.
 func (c *core[T, L]) publish(s *snapshot[T, L]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.publishLocked(s)
 }
 
-// publishLocked is publish for who holds mu.
+// publishLocked is publish for a caller that holds mu.
 func (c *core[T, L]) publishLocked(s *snapshot[T, L]) {
 	if c.ledger == nil {
 		c.current.Store(s)
@@ -107,8 +108,8 @@ func (c *core[T, L]) publishLocked(s *snapshot[T, L]) {
 	c.ledger.CloseOthers()
 }
 
-// publishLead is publishLocked for a snapshot that differs from the current one in no
-// more than the leader of placement p. Both have the same quotas or none.
+// publishLead is publishLocked for a snapshot that differs from the current one only
+// in the leader of placement p. Both have the same quotas, or none.
 func (c *core[T, L]) publishLead(s *snapshot[T, L], p int) {
 	if s.quotas == nil {
 		c.publishLocked(s)
@@ -120,7 +121,7 @@ func (c *core[T, L]) publishLead(s *snapshot[T, L], p int) {
 	c.ledger.Close(outgoing)
 }
 
-// openLedger makes the ledger and publishes quotas, unless another has. It
+// openLedger makes the ledger and publishes quotas, unless another call has. It
 // returns the current snapshot.
 func (c *core[T, L]) openLedger() *snapshot[T, L] {
 	c.mu.Lock()
