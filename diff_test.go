@@ -13,6 +13,7 @@ import (
 
 	"github.com/chash-go/chash"
 	"github.com/chash-go/chash/internal/chashtest"
+	"github.com/chash-go/chash/internal/hashing"
 )
 
 // TestDiff_Nothing: states between which no lookup can tell.
@@ -199,6 +200,16 @@ func TestDiff_Incomparable(t *testing.T) {
 					require.Zero(t, d)
 				}
 			})
+		}
+		for _, key := range hashing.TrialKeys { // each tells functions apart
+			other := func(s string) uint64 {
+				if s == key {
+					return 1
+				}
+				return xxhash.Sum64String(s)
+			}
+			_, err := chashtest.DiffOf(kind.Make(t, nil, chash.WithHash(xxhash.Sum64String)), kind.Make(t, nil, chash.WithHash(other)))
+			chashtest.CheckError(t, "Diff", err, chash.ErrIncomparable, fmt.Sprintf("%q", key))
 		}
 		// Functions that agree are taken for one.
 		again := func(key string) uint64 { return xxhash.Sum64([]byte(key)) }

@@ -16,6 +16,9 @@ func WithBlindDigests(bits uint64) RingOption {
 // where they are not.
 func (c *core[T, L]) Indexed() int { return len(c.now().Sparse) }
 
+// SampledFallbacks returns what Stats does, at once.
+func (c *core[T, L]) SampledFallbacks() uint64 { return c.now().fallbacks.Load() }
+
 // Turn returns the value whose turn it is at a count of Next and AcquireNext.
 func (c *core[T, L]) Turn(count int) T {
 	s := c.now()

@@ -258,6 +258,35 @@ func TestRing_ManyPointsAtOnePosition(t *testing.T) {
 
 func init() { chashtest.BlindDigests = chash.WithBlindDigests }
 
+// TestRing_HashPanics: the caller's hash is called on the goroutine of the caller, also
+// for many points, so that who makes the ring can recover.
+func TestRing_HashPanics(t *testing.T) {
+	for _, n := range []int{1, 100_000} {
+		calls := 0 // without a lock
+		require.PanicsWithValue(t, "of the hash", func() {
+			_, _ = chash.NewRing(chash.Named("a"), chash.WithReplicas(n), chash.WithHash(func(string) uint64 {
+				if calls++; calls >= n/2 {
+					panic("of the hash")
+				}
+				return 0
+			}))
+		})
+	}
+}
+
+// TestRing_LargestPasses: exactly MaxRingPoints points are not too many. That they are
+// placed shows in a call of the hash, which ends it there.
+func TestRing_LargestPasses(t *testing.T) {
+	reached := func(string) uint64 { panic("placed") }
+	for replicas, weight := range map[int]uint32{chash.MaxRingPoints: 1, 1 << 13: 1 << 13} {
+		require.PanicsWithValue(t, "placed", func() {
+			_, _ = chash.NewRing([]chash.Backend[string]{{Name: "a", Weight: weight}}, chash.WithReplicas(replicas), chash.WithHash(reached))
+		})
+		_, err := chash.NewRing([]chash.Backend[string]{{Name: "a", Weight: weight}, {Name: "b"}}, chash.WithReplicas(replicas), chash.WithHash(reached))
+		require.ErrorIs(t, err, chash.ErrRingTooLarge)
+	}
+}
+
 // TestRing_TwinWithTies is TestProperty_Twin and TestProperty_Operations with rings of
 // which many have points at one position.
 func TestRing_TwinWithTies(t *testing.T) {
@@ -446,7 +475,8 @@ func TestRing_TooLarge(t *testing.T) {
 				}
 			}
 			wantError("NewRing", func() error {
-				s, err := chashtest.NewRing(test.backends, chash.WithReplicas(replicas))
+				placed := func(string) uint64 { panic("points are placed, which takes minutes for so many") }
+				s, err := chashtest.NewRing(test.backends, chash.WithReplicas(replicas), chash.WithHash(placed))
 				if s != nil {
 					t.Errorf("NewRing = %v with an error, want nil", s)
 				}

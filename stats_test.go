@@ -113,6 +113,7 @@ func TestStats_SampledFallbacks(t *testing.T) {
 	backends := chashtest.Numbered("b", 400)
 	chashtest.OnBoth(t, func(t *testing.T, kind chashtest.Kind) {
 		s := kind.Make(t, backends)
+		counted := s.(interface{ SampledFallbacks() uint64 }).SampledFallbacks // without all that Stats adds up
 		want, far := uint64(0), 0
 		homes := s.Clone() // where all stay healthy
 		look := func() {
@@ -127,8 +128,11 @@ func TestStats_SampledFallbacks(t *testing.T) {
 				if b != home {
 					far++
 				}
-				require.Equal(t, want, s.Stats().SampledFallbacks, "after GetHash(%#x) = %q, whose home is %q", hash, b, home)
+				if got := counted(); got != want {
+					t.Fatalf("counted after GetHash(%#x) = %q, whose home is %q: %d, want %d", hash, b, home, got, want)
+				}
 			}
+			require.Equal(t, want, s.Stats().SampledFallbacks)
 		}
 		look()
 		require.Zero(t, far, "all are healthy")
@@ -645,6 +649,14 @@ func TestFingerprint_HiddenPoints(t *testing.T) {
 	require.Equal(t, ring("a", "b", "d").Fingerprint(), ring("a", "c", "d").Fingerprint())
 	require.Equal(t, ring("a").Fingerprint(), ring("a", "b").Fingerprint(), "a has every key")
 	require.NotEqual(t, ring("a", "d").Fingerprint(), ring("b", "d").Fingerprint())
+
+	// So it is at position 0, where the first point of all is.
+	at = map[string]uint64{"a#0": 0, "b#0": 0, "c#0": 5, "d#0": 7}
+	require.Equal(t, ring("a", "c").Fingerprint(), ring("a", "b", "c").Fingerprint())
+	require.NotEqual(t, ring("c", "d").Fingerprint(), ring("a", "c", "d").Fingerprint(), "a has the position 0")
+	zero := ring("a", "c", "d").Fingerprint()
+	at["a#0"] = 8 // owns 0 too, and more
+	require.NotEqual(t, zero, ring("a", "c", "d").Fingerprint())
 }
 
 func TestString(t *testing.T) {
