@@ -145,7 +145,7 @@ func (s *snapshot[T, L]) note(passed int) {
 	}
 }
 
-// String returns one line: the type, the size, and how many backends are healthy.
+// String returns one line: type, size, and how many backends are healthy.
 func (c *core[T, L]) String() string {
 	var l L
 	s := c.current.Load()
@@ -271,8 +271,7 @@ type Probe struct {
 	At      int    `json:"at"`       // slot or number of the point; -1 for a placement that has none
 	HashKey string `json:"hash_key"` // of its placement
 
-	// Backends are those of its placement without their values, the highest rank
-	// first.
+	// Backends are those of its placement by rank, without their values.
 	Backends []Backend[struct{}] `json:"backends"`
 }
 
