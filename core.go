@@ -300,7 +300,7 @@ func (c *core[T, L]) amend(i int, b Backend[T]) {
 	}
 }
 
-// Backends returns a copy of all backends by name, with weights of at least 1.
+// Backends returns a copy of all backends sorted by name, weights at least 1.
 func (c *core[T, L]) Backends() []Backend[T] { return c.now().roster.list() }
 
 // Backend returns the backend with that name, and whether there is one.
