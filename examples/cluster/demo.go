@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,13 +24,12 @@ const (
 // errVerdict is returned by a demonstration that shows what it should not.
 var errVerdict = errors.New("that should not be")
 
-// demonstrate runs five nodes as processes, loads them, kills one, adds another,
-// and prints what became of the keys. The error is errVerdict if one was lost, or the
+// demonstrate runs five nodes on loopback, loads them, kills one, adds another, and
+// prints what became of the keys. The error is errVerdict if one was lost, or the
 // copies that moved are not those that the change of the ring demands.
 func demonstrate(ctx context.Context, keys int, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, demoLimit)
 	defer cancel()
-	go cancelWithParent(ctx, cancel)
 	d := &demo{keys: keys, stdout: stdout}
 	d.client.Transport = &http.Transport{MaxIdleConnsPerHost: demoWorkers}
 	defer d.close()
@@ -40,7 +38,7 @@ func demonstrate(ctx context.Context, keys int, stdout io.Writer) error {
 			return err
 		}
 	}
-	if _, err := d.settle(ctx); err != nil {
+	if err := d.settle(ctx); err != nil {
 		return err
 	}
 	if err := d.load(ctx); err != nil {
@@ -55,8 +53,8 @@ func demonstrate(ctx context.Context, keys int, stdout io.Writer) error {
 
 // A demo is a demonstration under way.
 type demo struct {
-	nodes  []*process
-	view   *view // which the nodes should have, but for their addresses
+	nodes  []*node
+	dead   []*node
 	keys   int
 	client http.Client
 	stdout io.Writer
@@ -64,59 +62,64 @@ type demo struct {
 
 func (d *demo) close() {
 	d.client.CloseIdleConnections()
-	for _, p := range d.nodes {
-		p.kill()
+	for _, n := range d.nodes {
+		_ = n.close()
 	}
 }
 
 func (d *demo) add(ctx context.Context, name string) error {
-	join := ""
-	if len(d.nodes) > 0 {
-		join = d.nodes[0].gossip
+	c := config{name: name, addr: "127.0.0.1:0", copies: defaultCopies}
+	for _, n := range d.nodes {
+		c.join = append(c.join, n.addr)
 	}
-	p, err := startProcess(ctx, name, join)
-	if err != nil {
-		return err
+	n, err := startNode(ctx, c)
+	if err == nil {
+		d.nodes = append(d.nodes, n)
 	}
-	d.nodes = append(d.nodes, p)
-	return d.know()
+	return err
 }
 
+// kill ends a node without a word to the others.
 func (d *demo) kill(name string) error {
-	i := slices.IndexFunc(d.nodes, func(p *process) bool { return p.name == name })
-	d.nodes[i].kill()
-	d.nodes = slices.Delete(d.nodes, i, i+1)
-	return d.know()
+	i := slices.IndexFunc(d.nodes, func(n *node) bool { return n.name == name })
+	n := d.nodes[i]
+	d.nodes, d.dead = slices.Delete(d.nodes, i, i+1), append(d.dead, n)
+	return n.close()
 }
 
-// know makes the nodes the members.
-func (d *demo) know() error {
-	var members []chash.Backend[peer]
-	for _, p := range d.nodes {
-		members = append(members, chash.Backend[peer]{Name: p.name, Value: peer{name: p.name}})
+// names returns those of the nodes that there are.
+func (d *demo) names() (names []string) {
+	for _, n := range d.nodes {
+		names = append(names, n.name)
 	}
-	ring, err := chash.NewRing(members)
-	if err != nil {
-		return err
+	slices.Sort(names)
+	return names
+}
+
+// moved returns how many copies the nodes have fetched so far.
+func (d *demo) moved() (moved int64) {
+	for _, n := range slices.Concat(d.nodes, d.dead) {
+		moved += n.moved.Load()
 	}
-	d.view = newView("", ring, defaultCopies)
-	return nil
+	return moved
 }
 
 // change makes a change, waits until the nodes have settled, and prints a line of
 // what it did to the keys.
 func (d *demo) change(ctx context.Context, what string, do func() error) error {
-	view := d.view
-	begin := time.Now()
+	begin, names, movedBefore := time.Now(), d.names(), d.moved()
 	if err := do(); err != nil {
 		return err
 	}
-	moved, err := d.settle(ctx)
+	if err := d.settle(ctx); err != nil {
+		return err
+	}
+	took, moved := time.Since(begin), d.moved()-movedBefore
+	fewest, err := d.fewestMoves(names)
 	if err != nil {
 		return err
 	}
-	took := time.Since(begin)
-	lost, fewest := d.keys-d.read(ctx), d.fewestMoves(view)
+	lost := d.keys - d.read(ctx)
 	fmt.Fprintf(d.stdout, "%-14s %10d %13d %16d %12.2f s\n", what, lost, moved, fewest, took.Seconds())
 	if lost > 0 || moved != fewest {
 		return fmt.Errorf("%s: %w", what, errVerdict)
@@ -124,50 +127,42 @@ func (d *demo) change(ctx context.Context, what string, do func() error) error {
 	return nil
 }
 
-// fewestMoves returns how many copies must be made since the view was another: those
+// fewestMoves returns how many copies must be made since the nodes were others: those
 // whose holder did not hold them then.
-func (d *demo) fewestMoves(before *view) (fewest int) {
+func (d *demo) fewestMoves(names []string) (fewest int64, err error) {
+	before, err := chash.NewRing(chash.Named(names...))
+	if err != nil {
+		return 0, err
+	}
+	after, err := chash.NewRing(chash.Named(d.names()...))
+	if err != nil {
+		return 0, err
+	}
+	var held, holders []string
 	for i := range d.keys {
-		held := before.holders(demoKey(i))
-		for _, p := range d.view.holders(demoKey(i)) {
-			if !slices.Contains(held, p) {
+		held, _ = before.AppendN(held[:0], demoKey(i), defaultCopies) // there are nodes
+		holders, _ = after.AppendN(holders[:0], demoKey(i), defaultCopies)
+		for _, name := range holders {
+			if !slices.Contains(held, name) {
 				fewest++
 			}
 		}
 	}
-	return fewest
+	return fewest, nil
 }
 
-// settle waits until all nodes have the view that they should have and nothing left
-// to do, and returns how many copies have moved since they had so before.
-func (d *demo) settle(ctx context.Context) (moved int, err error) {
-	for {
-		states, err := d.states(ctx)
-		if err == nil && !slices.ContainsFunc(states, func(s status) bool { return !s.Settled || s.Ring != d.view.id }) {
-			for i, s := range states {
-				moved += int(s.Moved - d.nodes[i].moved)
-				d.nodes[i].moved = s.Moved
-			}
-			return moved, nil
-		}
+// settle waits until the nodes are the members, and all data are where they belong.
+func (d *demo) settle(ctx context.Context) error {
+	names := d.names()
+	for slices.ContainsFunc(d.nodes, func(n *node) bool {
+		s := n.status()
+		return !s.Settled || !slices.Equal(s.Members, names)
+	}) {
 		if !pause(ctx, demoPoll) {
-			return 0, fmt.Errorf("the nodes have not settled: %w", errors.Join(ctx.Err(), err))
+			return fmt.Errorf("the nodes have not settled: %w", ctx.Err())
 		}
 	}
-}
-
-func (d *demo) states(ctx context.Context) ([]status, error) {
-	states := make([]status, len(d.nodes))
-	for i, p := range d.nodes {
-		_, body, err := do(ctx, &d.client, http.MethodGet, p.url+"/status", nil, nil)
-		if err == nil {
-			err = json.Unmarshal(body, &states[i])
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return states, nil
+	return nil
 }
 
 func demoKey(i int) string   { return fmt.Sprintf("key-%05d", i) }
@@ -204,7 +199,7 @@ func (d *demo) each(ctx context.Context, do func(i int, url string) bool) int {
 	for w := range demoWorkers {
 		workers.Go(func() {
 			for i := w; i < d.keys && ctx.Err() == nil; i += demoWorkers {
-				if do(i, d.nodes[i%len(d.nodes)].url+keyPath+demoKey(i)) {
+				if do(i, "http://"+d.nodes[i%len(d.nodes)].addr+keyPath+demoKey(i)) {
 					done.Add(1)
 				}
 			}

@@ -1,22 +1,22 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"math"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/chash-go/chash"
 )
 
 // raceDetector is whether the race detector is on.
@@ -27,6 +27,10 @@ const asProgram = "CLUSTER_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
+		go func() { // it ends with the test, whatever way that ends
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(0)
+		}()
 		main()
 		return
 	}
@@ -36,112 +40,55 @@ func TestMain(m *testing.M) {
 // patience bounds what a test waits for.
 const patience = 30 * time.Second
 
-// everything is the whole ring.
-var everything = chash.Range{Last: math.MaxUint64}
-
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, patience, 5*time.Millisecond, what)
+	require.Eventually(t, holds, patience, 10*time.Millisecond, what)
 }
 
-// testConfig returns that of a node with ports of its own.
+// testConfig returns that of a node with a port of its own.
 func testConfig(name string) config {
-	return config{name: name, bind: "127.0.0.1:0", http: "127.0.0.1:0", copies: 2}
+	return config{name: name, addr: "127.0.0.1:0", copies: defaultCopies}
 }
 
-// startGossiping starts a node that has joined those that are there.
-func startGossiping(t *testing.T, c config, there ...*node) *node {
+// start starts a node in this process that has joined those that are there.
+func start(t *testing.T, c config, there ...*node) *node {
 	t.Helper()
 	for _, n := range there {
-		c.join = append(c.join, n.bind)
+		c.join = append(c.join, n.addr)
 	}
-	n, err := startNode(c)
+	n, err := startNode(t.Context(), c)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = n.close() })
 	return n
 }
 
-// startApart starts a node that does not gossip: the test tells it of the others.
-// It answers and migrates like any other.
-func startApart(t *testing.T, c config) *node {
-	t.Helper()
-	return startGated(t, c, nil)
-}
+type nodes []*node
 
-// startGated starts a node that does not gossip, with a gate for its migration.
-func startGated(t *testing.T, c config, g *gate) *node {
+// startAll starts nodes in this process.
+func startAll(t *testing.T, copies int, names ...string) (ns nodes) {
 	t.Helper()
-	l, err := net.Listen("tcp", c.http)
-	require.NoError(t, err)
-	n, err := newNode(c, l.Addr().(*net.TCPAddr))
-	require.NoError(t, err)
-	if g != nil {
-		n.bulk.Transport = g
-	}
-	n.run(l)
-	t.Cleanup(func() { _ = n.stop() })
-	return n
-}
-
-// startAllApart starts nodes of those names that know of each other.
-func startAllApart(t *testing.T, names ...string) nodes {
-	t.Helper()
-	return startCopiesApart(t, 2, names...)
-}
-
-// startCopiesApart is startAllApart for another number of copies.
-func startCopiesApart(t *testing.T, copies int, names ...string) nodes {
-	t.Helper()
-	var ns nodes
 	for _, name := range names {
 		c := testConfig(name)
 		c.copies = copies
-		ns = append(ns, startApart(t, c))
+		ns = append(ns, start(t, c, ns...))
 	}
-	ns.know(t, ns...)
 	ns.settle(t)
 	return ns
 }
 
-// tell makes those nodes the members that a node knows of.
-func (n *node) tell(t *testing.T, members ...*node) {
-	t.Helper()
-	n.tellDraining(t, members, nil)
-}
-
-// tellDraining tells a node of members and of some that are about to leave.
-func (n *node) tellDraining(t *testing.T, members, draining nodes) {
-	t.Helper()
-	var backends []chash.Backend[peer]
-	for _, m := range members {
-		backends = append(backends, chash.Backend[peer]{Name: m.name, Value: peer{m.name, m.http}})
-	}
-	for _, m := range draining {
-		backends = append(backends, chash.Backend[peer]{Name: m.name, Value: peer{m.name, m.http}, State: chash.Draining})
-	}
-	require.NoError(t, n.change(backends))
-}
-
-type nodes []*node
-
-// know tells all of the nodes that those are the members.
-func (ns nodes) know(t *testing.T, members ...*node) {
-	t.Helper()
-	for _, n := range ns {
-		n.tell(t, members...)
-	}
-}
-
-// settle waits until the nodes have one ring and nothing to do.
+// settle waits until the nodes are the members, and all data are where they belong.
 func (ns nodes) settle(t *testing.T) {
 	t.Helper()
-	eventually(t, "the nodes settle", func() bool {
-		for _, n := range ns {
-			if s := n.status(); !s.Settled || s.Ring != ns[0].status().Ring || len(s.Members) != len(ns) {
-				return false
-			}
-		}
-		return true
+	var names []string
+	for _, n := range ns {
+		names = append(names, n.name)
+	}
+	slices.Sort(names)
+	eventually(t, fmt.Sprintf("%v settle", names), func() bool {
+		return !slices.ContainsFunc(ns, func(n *node) bool {
+			s := n.status()
+			return !s.Settled || s.Version != ns[0].status().Version || !slices.Equal(s.Members, names)
+		})
 	})
 }
 
@@ -150,27 +97,20 @@ func (ns nodes) without(gone *node) nodes {
 	return slices.DeleteFunc(slices.Clone(ns), func(n *node) bool { return n == gone })
 }
 
-// named returns the node of that name.
-func (ns nodes) named(t *testing.T, name string) *node {
-	t.Helper()
-	i := slices.IndexFunc(ns, func(n *node) bool { return n.name == name })
-	require.GreaterOrEqual(t, i, 0, "no node %s", name)
-	return ns[i]
-}
-
-// hold checks that each key has its value, none if it is empty, on exactly its
-// holders.
+// hold checks that each key has its value on exactly its holders, none if it is empty.
 func (ns nodes) hold(t *testing.T, values map[string]string) {
 	t.Helper()
+	v, err := ns[0].current()
+	require.NoError(t, err)
 	for key, value := range values {
-		holders := ns[0].current().holders(key)
-		require.Len(t, holders, min(ns[0].copies, len(ns)))
+		holders := v.holders(key)
+		require.Len(t, holders, min(v.copies, len(ns)))
 		for _, n := range ns {
-			want := ""
-			if slices.ContainsFunc(holders, isNode(n.name)) {
+			e, want := n.store.get(key), ""
+			if slices.Contains(holders, n.self) {
 				want = value
 			}
-			require.Equal(t, want, live(n.store, key), "%s on %s, holders %v", key, n.name, holders)
+			require.Equal(t, want, string(e.Value), "%s on %s, holders %v", key, n.name, holders)
 		}
 	}
 }
@@ -181,38 +121,37 @@ type reply struct {
 	body   string
 }
 
-// exchange sends one for a key to a node.
-func exchange(method string, n *node, key, value string, header ...string) (reply, error) {
-	h := http.Header{}
-	for i := 0; i < len(header); i += 2 {
-		h.Set(header[i], header[i+1])
-	}
-	status, body, err := do(context.Background(), testClient, method, "http://"+n.http+"/kv/"+url.PathEscape(key), h, []byte(value))
-	return reply{status, string(body)}, err
-}
+func found(value string) reply { return reply{http.StatusOK, value} }
+
+var (
+	notFound = reply{http.StatusNotFound, ""}
+	done     = reply{http.StatusNoContent, ""}
+)
 
 var testClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
 
-func send(t *testing.T, method string, n *node, key, value string, header ...string) reply {
+// exchange sends a request for a key to an address.
+func exchange(ctx context.Context, client *http.Client, method, addr, key, value string) (reply, error) {
+	status, body, err := do(ctx, client, method, "http://"+addr+keyPath+url.PathEscape(key), nil, []byte(value))
+	return reply{status, string(body)}, err
+}
+
+func send(t *testing.T, method string, n *node, key, value string) reply {
 	t.Helper()
-	r, err := exchange(method, n, key, value, header...)
+	r, err := exchange(t.Context(), testClient, method, n.addr, key, value)
 	require.NoError(t, err)
 	return r
 }
 
 func put(t *testing.T, n *node, key, value string) {
 	t.Helper()
-	require.Equal(t, reply{http.StatusNoContent, ""}, send(t, http.MethodPut, n, key, value))
+	require.Equal(t, done, send(t, http.MethodPut, n, key, value))
 }
 
 func get(t *testing.T, n *node, key string) reply {
 	t.Helper()
 	return send(t, http.MethodGet, n, key, "")
 }
-
-func found(value string) reply { return reply{http.StatusOK, value} }
-
-var notFound = reply{http.StatusNotFound, ""}
 
 // load writes that many keys, through the nodes in turn.
 func (ns nodes) load(t *testing.T, count int) map[string]string {
@@ -226,77 +165,110 @@ func (ns nodes) load(t *testing.T, count int) map[string]string {
 	return values
 }
 
-// keyOf returns a key whose holders are those by one view after the other. Each view
-// is given by names, whose holders follow them, separated by a colon.
-func keyOf(t *testing.T, views ...string) string {
+var errStatus = errors.New("not done")
+
+// operate does an operation at an address, unless that takes too long.
+func operate(client *http.Client, addr, key string, op operation, patience time.Duration) (value string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	method := http.MethodGet
+	switch {
+	case op.write && op.value == "":
+		method = http.MethodDelete
+	case op.write:
+		method = http.MethodPut
+	}
+	r, err := exchange(ctx, client, method, addr, key, op.value)
+	switch {
+	case err != nil:
+		return "", err
+	case r.status == http.StatusOK || r.status == http.StatusNoContent || r.status == http.StatusNotFound:
+		return r.body, nil
+	}
+	return "", fmt.Errorf("%w: %v", errStatus, r)
+}
+
+// A program is this program as a process, which ends with the test.
+type program struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	stdout *bufio.Reader
+	stderr *os.File // has an end when neither it nor any process that it has started runs
+}
+
+func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
-	type wanted struct {
-		ring    *chash.Ring[string]
-		holders []string
-	}
-	var all []wanted
-	for _, v := range views {
-		names, holders, _ := strings.Cut(v, ":")
-		ring, err := chash.NewRing(chash.Named(strings.Fields(names)...))
-		require.NoError(t, err)
-		all = append(all, wanted{ring, strings.Fields(holders)})
-	}
-	for i := range 100000 {
-		key := fmt.Sprintf("k%d", i)
-		if !slices.ContainsFunc(all, func(w wanted) bool {
-			got, err := w.ring.GetN(key, len(w.holders))
-			return err != nil || !slices.Equal(got, w.holders)
-		}) {
-			return key
-		}
-	}
-	t.Fatalf("no key is held by %q", views)
-	return ""
+	return startCommand(t, append([]string{os.Args[0]}, args...)...)
 }
 
-// A gate is a transport of a test's: what migration sends waits until it is
-// released.
-type gate struct {
-	*http.Transport
-	open    chan struct{}
-	arrived atomic.Int64          // requests
-	passed  atomic.Int64          // exchanges
-	answer  func(r *http.Request) // called after each, if there is one
-	stopped chan error            // why a request that waited did so no longer
-}
-
-func newGate() *gate {
-	return &gate{Transport: &http.Transport{}, open: make(chan struct{}), stopped: make(chan error, 1)}
-}
-
-func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
-	g.arrived.Add(1)
-	select {
-	case <-g.open:
-	case <-r.Context().Done():
-		select {
-		case g.stopped <- r.Context().Err():
-		default:
-		}
-		return nil, r.Context().Err()
-	}
-	resp, err := g.Transport.RoundTrip(r)
-	g.passed.Add(1)
-	if g.answer != nil && err == nil {
-		g.answer(r)
-	}
-	return resp, err
-}
-
-// release opens the gate, for good.
-func (g *gate) release() { close(g.open) }
-
-// serveAgain starts a node's server once more, at its address.
-func serveAgain(t *testing.T, n *node) {
+// startCommand starts a command that runs this program.
+func startCommand(t *testing.T, command ...string) *program {
 	t.Helper()
-	l, err := net.Listen("tcp", n.http)
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no signals")
+	}
+	p := &program{cmd: exec.Command(command[0], command[1:]...)}
+	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	stdin, err := p.cmd.StdinPipe()
 	require.NoError(t, err)
-	s := newServer(n)
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { _ = s.Close() })
+	p.stdin = stdin
+	stdout, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	p.stdout = bufio.NewReader(stdout)
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	p.stderr, p.cmd.Stderr = reader, writer
+	require.NoError(t, p.cmd.Start())
+	require.NoError(t, writer.Close())
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // fails only if it has ended
+		_ = p.cmd.Wait()
+		_ = reader.Close()
+	})
+	return p
+}
+
+// waitFor waits until the program writes that at the beginning of its standard output.
+func (p *program) waitFor(t *testing.T, text string) {
+	t.Helper()
+	begin, err := p.stdout.Peek(len(text))
+	require.NoError(t, err)
+	require.Equal(t, text, string(begin))
+}
+
+// line reads a line from the program's standard output.
+func (p *program) line(t *testing.T) string {
+	t.Helper()
+	line, err := p.stdout.ReadString('\n')
+	require.NoError(t, err)
+	return line
+}
+
+// allGone waits until no process runs that the program has started, nor itself, and
+// returns what they wrote to standard error.
+func (p *program) allGone(t *testing.T) string {
+	t.Helper()
+	require.NoError(t, p.stderr.SetReadDeadline(time.Now().Add(patience)))
+	log, err := io.ReadAll(p.stderr)
+	require.NoError(t, err, "a process is still there")
+	return string(log)
+}
+
+// exit waits until the program and what it has started are gone, and returns its
+// exit status and what it wrote.
+func (p *program) exit(t *testing.T) (status int, stdout, stderr string) {
+	t.Helper()
+	out, err := io.ReadAll(p.stdout)
+	require.NoError(t, err)
+	_ = p.cmd.Wait() // says what the status does
+	return p.cmd.ProcessState.ExitCode(), string(out), p.allGone(t)
+}
+
+// freeAddress returns an address of the loopback interface where nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
 }

@@ -1,29 +1,29 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/chash-go/chash"
 )
 
 const (
-	forwardTimeout = 3 * time.Second  // for a client's request at another node
-	peerTimeout    = time.Second      // for a message that it waits for
-	bulkTimeout    = 10 * time.Second // for a message of migration
-	idleTimeout    = 2 * time.Minute  // of a connection between two requests
+	requestTimeout = 10 * time.Second      // for a client's request, with all attempts
+	attemptPause   = 25 * time.Millisecond // between two of them
+	idleTimeout    = 2 * time.Minute       // of a connection between two requests
+	largestValue   = 1 << 20
+
+	keyPath = "/kv/"
 )
 
 // newServer returns the server of a node:
 //
 //	GET, PUT, DELETE /kv/{key}   the key's value
 //	GET /status                  how the node is
-//	POST /internal/...           what nodes say to each other
+//	/internal/...                what nodes say to each other
 //
 // All that follows /kv/ is the key, which a mux would clean like a path.
 func newServer(n *node) *http.Server {
@@ -32,8 +32,11 @@ func newServer(n *node) *http.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(n.status()) // fails only if the client has gone
 	})
-	mux.HandleFunc("POST "+pullPath, handle(n, n.servePull))
-	mux.HandleFunc("POST "+applyPath, handle(n, n.serveApply))
+	mux.HandleFunc("POST "+askPath, handle(n, n.serveAsk))
+	mux.HandleFunc("POST "+storePath, handle(n, n.serveStore))
+	mux.HandleFunc("POST "+fetchPath, handle(n, n.serveFetch))
+	mux.HandleFunc("POST "+joinPath, handle(n, n.serveJoin))
+	mux.Handle(raftPath, n.streams)
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if key, found := strings.CutPrefix(r.URL.Path, keyPath); found {
 			n.serveKey(w, r, key)
@@ -49,48 +52,45 @@ func newServer(n *node) *http.Server {
 	}
 }
 
-// A status is how a node sees the cluster and itself.
-type status struct {
-	Name     string   `json:"name"`
-	Members  []string `json:"members"`
-	Draining bool     `json:"draining"` // it is about to leave
-	Ring     string   `json:"ring"`     // its fingerprint, equal on nodes that agree on who holds what
-	Settled  bool     `json:"settled"`  // everything that this node holds is here, and nothing else
-	Incoming int      `json:"incoming"` // ranges that have not arrived
-	Outgoing int      `json:"outgoing"` // ranges, of single keys too, that others were not seen to have
-	Moved    int64    `json:"moved"`    // copies that this node has fetched and handed over
-}
-
-func (n *node) status() status {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	s := status{
-		Name:     n.name,
-		Ring:     n.view.id,
-		Settled:  n.backlog.settled(),
-		Incoming: len(n.backlog.incoming),
-		Outgoing: len(n.backlog.outgoing),
-		Moved:    n.moved.Load(),
+// serveKey answers a client. It tries again for a while what fails: the members may be
+// about to change.
+func (n *node) serveKey(w http.ResponseWriter, r *http.Request, key string) {
+	e := entry{Key: key, Deleted: r.Method == http.MethodDelete}
+	attempt := func(ctx context.Context) error { return n.write(ctx, &e) }
+	switch r.Method {
+	case http.MethodGet, http.MethodHead: // of which the server leaves out the value
+		attempt = func(ctx context.Context) (err error) {
+			e, err = n.read(ctx, key)
+			return err
+		}
+	case http.MethodPut:
+		var err error
+		if e.Value, err = io.ReadAll(http.MaxBytesReader(w, r.Body, largestValue)); err != nil {
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge) // or it broke off, and nobody is there
+			return
+		}
+	case http.MethodDelete:
+	default:
+		w.Header().Set("Allow", "DELETE, GET, HEAD, PUT")
+		http.Error(w, "a key can be got, put and deleted", http.StatusMethodNotAllowed)
+		return
 	}
-	for _, b := range n.view.ring.Backends() {
-		s.Members = append(s.Members, b.Name)
-		s.Draining = s.Draining || b.Name == n.name && b.State == chash.Draining
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+	defer cancel()
+	err := attempt(ctx)
+	for err != nil && pause(ctx, attemptPause) {
+		err = attempt(ctx)
 	}
-	return s
-}
-
-// do sends a request and reads the whole answer. The header may be nil.
-func do(ctx context.Context, client *http.Client, method, url string, header http.Header, body []byte) (status int, answer []byte, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
+	switch {
+	case err != nil:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, errors.Join(err, ctx.Err()).Error(), http.StatusServiceUnavailable)
+	case r.Method == http.MethodPut || r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	case e.Deleted || e.Version == version{}:
+		w.WriteHeader(http.StatusNotFound)
+	default:
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write(e.Value) // fails only if the client has gone
 	}
-	r.Header = header
-	resp, err := client.Do(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	answer, err = io.ReadAll(resp.Body)
-	return resp.StatusCode, answer, err
 }

@@ -1,7 +1,7 @@
-// Command cluster is a sharded, replicated key-value store in memory. Each process
-// gossips with the others by hashicorp/memberlist and keeps a ring of them, which
-// says where each key is held; when the members change, the difference of two rings
-// says which ranges of keys have to move, and from whom to whom.
+// Command cluster is a sharded, replicated key-value store in memory. The processes
+// agree on the members by hashicorp/raft. Each keeps a ring of them, which says where
+// each key is held. When the members change, the difference of two rings says which
+// ranges of keys have to move, and from whom to whom.
 //
 // Without -name it demonstrates that with processes on loopback; -h lists the flags.
 package main
@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -19,7 +18,7 @@ import (
 	"time"
 )
 
-const defaultCopies = 2
+const defaultCopies = 3
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -35,12 +34,10 @@ func main() {
 func run(ctx context.Context) error {
 	var c config
 	flag.StringVar(&c.name, "name", "", "run one node, of this `name`, which no other may have")
-	flag.StringVar(&c.bind, "bind", "127.0.0.1:7946", "gossip at this IP `address`, TCP and UDP; port 0 takes a free one")
-	flag.StringVar(&c.http, "http", "127.0.0.1:8080", "answer at this `address`, which the other nodes must reach")
+	flag.StringVar(&c.addr, "addr", "127.0.0.1:8080", "answer at this `address`, which the other nodes must reach; port 0 takes a free one")
 	flag.IntVar(&c.copies, "replicas", defaultCopies, "hold each key on this many nodes, the same `number` on all of them")
-	join := flag.String("join", "", "join the nodes that gossip at these `addresses`, separated by commas")
-	untilEOF := flag.Bool("until-eof", false, "end at once when standard input ends")
-	keys := flag.Uint("keys", 20000, "`number` of keys of the demonstration, which runs without -name")
+	join := flag.String("join", "", "join the nodes at these `addresses`, separated by commas; without, found a cluster")
+	keys := flag.Uint("keys", 10000, "`number` of keys of the demonstration, which runs without -name")
 	flag.Parse()
 	switch {
 	case flag.NArg() > 0:
@@ -51,25 +48,16 @@ func run(ctx context.Context) error {
 	if *join != "" {
 		c.join = strings.Split(*join, ",")
 	}
-	if *untilEOF {
-		go exitAtEOF()
-	}
 	return runNode(ctx, c)
-}
-
-// exitAtEOF ends the process when standard input ends: for the others it has died.
-func exitAtEOF() {
-	_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end as well
-	os.Exit(0)
 }
 
 // runNode runs one node until ctx is done, when it leaves.
 func runNode(ctx context.Context, c config) error {
-	n, err := startNode(c)
+	n, err := startNode(ctx, c)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s answers at http://%s and gossips at %s\n", c.name, n.http, n.bind)
+	fmt.Printf("%s answers at %s\n", c.name, n.addr)
 	<-ctx.Done()
 	return errors.Join(n.leave(), n.close())
 }

@@ -3,78 +3,134 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/gob"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"sync"
+	"time"
 
-	"github.com/chash-go/chash"
+	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
 const (
-	ringHeader = "Chash-Ring" // the ring by which a node sends a message to another
+	peerTimeout = time.Second      // for a message that a client or the leader waits for
+	bulkTimeout = 10 * time.Second // for one with ranges
 
-	pullPath  = "/internal/pull"  // a pullRequest, for a pullAnswer
-	applyPath = "/internal/apply" // entries, for the latest version that their keys have then
+	toHeader = "Chash-To" // the birth of the peer that a message is for, if only for that
+
+	askPath   = "/internal/ask"   // an askRequest, for an askAnswer
+	storePath = "/internal/store" // a storeRequest
+	fetchPath = "/internal/fetch" // a fetchRequest, for entries
+	joinPath  = "/internal/join"  // a joinRequest
 )
 
-// The messages between nodes. They are served while the view is that of the sender,
-// and does not change.
-type (
-	pullRequest struct {
-		Ranges   []chash.Range
-		KeysOnly bool // and versions, without the values
-	}
-	pullAnswer struct {
-		Entries []entry
-		Missing []piece // of which the asked node may not have everything
-	}
+var (
+	errRefused = errors.New("refused")
+	errGone    = errors.New("that run of the node is over")
 )
 
-// call sends a message to another node and reads its answer. Messages are gobs,
-// which keep any string as it is. They carry the sender's view, and are refused by
-// a node that has another one.
-func (n *node) call(ctx context.Context, client *http.Client, v *view, name, path string, in, out any) error {
-	to, found := v.ring.Backend(name)
-	if !found {
-		return fmt.Errorf("%w called %q", errNoNode, name)
+// messages are in MessagePack, which keeps any string as it is.
+var messages = &codec.MsgpackHandle{WriteExt: true}
+
+// all sends a message to peers, all at once, and returns when all have answered. The
+// node itself serves it.
+func all[In, Out any](ctx context.Context, n *node, to []peer, path string, in In, serve func(In) (Out, error)) ([]Out, error) {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	answers, errs := make([]Out, len(to)), make([]error, len(to))
+	var calls sync.WaitGroup
+	for i, p := range to {
+		if p == n.self {
+			answers[i], errs[i] = serve(in)
+		} else {
+			calls.Go(func() { answers[i], errs[i] = call[Out](ctx, n, p, path, in) })
+		}
 	}
-	var body bytes.Buffer
-	if err := gob.NewEncoder(&body).Encode(in); err != nil {
-		return err
-	}
-	status, answer, err := do(ctx, client, http.MethodPost, "http://"+to.Value.addr+path, http.Header{ringHeader: {v.id}}, body.Bytes())
-	if err != nil {
-		return err
-	}
-	switch status {
-	case http.StatusOK:
-		return gob.NewDecoder(bytes.NewReader(answer)).Decode(out)
-	case http.StatusConflict:
-		return fmt.Errorf("%w: %s", errOtherView, name)
-	}
-	return fmt.Errorf("%s: %d %s", name, status, bytes.TrimSpace(answer))
+	calls.Wait()
+	return answers, errors.Join(errs...)
 }
 
-// handle returns the handler of a message. The view does not change while serve
-// runs, so what that does is done by a view that both nodes have.
-func handle[In, Out any](n *node, serve func(In) Out) http.HandlerFunc {
+// call sends a message to a peer.
+func call[Out any](ctx context.Context, n *node, to peer, path string, in any) (Out, error) {
+	out, err := post[Out](ctx, n, to.addr, path, to.birth, in)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", to.name, err)
+	}
+	return out, err
+}
+
+// post sends a message to an address.
+func post[Out any](ctx context.Context, n *node, address, path, to string, in any) (out Out, err error) {
+	var body []byte
+	if err := codec.NewEncoderBytes(&body, messages).Encode(in); err != nil {
+		return out, err
+	}
+	code, answer, err := do(ctx, n.client, http.MethodPost, "http://"+address+path, http.Header{toHeader: {to}}, body)
+	switch {
+	case err != nil:
+		return out, err
+	case code == http.StatusOK:
+		err = codec.NewDecoderBytes(answer, messages).Decode(&out)
+	case code == http.StatusForbidden:
+		err = fmt.Errorf("%w: %s", errRefused, bytes.TrimSpace(answer))
+	default:
+		err = fmt.Errorf("%d %s", code, bytes.TrimSpace(answer))
+	}
+	return out, err
+}
+
+// handle returns the handler of a message.
+func handle[In, Out any](n *node, serve func(In) (Out, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if to := r.Header.Get(toHeader); to != "" && to != n.self.birth {
+			http.Error(w, errGone.Error(), http.StatusGone)
+			return
+		}
 		var in In
-		if err := gob.NewDecoder(r.Body).Decode(&in); err != nil {
+		if err := codec.NewDecoder(r.Body, messages).Decode(&in); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		n.mu.RLock()
-		agreed := n.view.id == r.Header.Get(ringHeader)
-		var out Out
-		if agreed {
-			out = serve(in)
+		out, err := serve(in)
+		switch {
+		case errors.Is(err, errRefused):
+			http.Error(w, err.Error(), http.StatusForbidden)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusConflict)
+		default:
+			_ = codec.NewEncoder(w, messages).Encode(out) // fails only if the other node has gone
 		}
-		n.mu.RUnlock()
-		if !agreed {
-			http.Error(w, errOtherView.Error(), http.StatusConflict)
-			return
-		}
-		_ = gob.NewEncoder(w).Encode(out) // fails only if the other node has gone
 	}
+}
+
+// ask returns the status of a peer.
+func (n *node) ask(ctx context.Context, p peer) (s status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout/2)
+	defer cancel()
+	_, body, err := do(ctx, n.client, http.MethodGet, "http://"+p.addr+"/status", nil, nil)
+	if err == nil {
+		err = json.Unmarshal(body, &s)
+	}
+	if err == nil && s.ID != p.id() {
+		err = fmt.Errorf("%s: %w", p.name, errGone)
+	}
+	return s, err
+}
+
+// do sends a request and reads the whole answer. The header may be nil.
+func do(ctx context.Context, client *http.Client, method, url string, header http.Header, body []byte) (code int, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header = header
+	resp, err := client.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
 }

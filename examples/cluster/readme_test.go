@@ -13,7 +13,7 @@ func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	source, err := os.ReadFile("backlog.go")
+	source, err := os.ReadFile("view.go")
 	require.NoError(t, err)
 	snippets := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllSubmatch(readme, -1)
 	require.Len(t, snippets, 1)

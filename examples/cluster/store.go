@@ -3,25 +3,24 @@ package main
 import (
 	"cmp"
 	"sync"
-	"time"
 
 	"github.com/chash-go/chash"
 )
 
-// A version says which of two writes of a key is the later one. Versions are in a
-// total order, so that all nodes agree: by time, and at the same time by node.
+// A version says which of two writes of a key is the later one. See write.
 type version struct {
-	Time int64 // nanoseconds since 1970, but always past every version that the node had seen
-	Node string
+	View   uint64
+	Ticket uint64
+	Writer string // a number of the write that no other has
 }
 
 func (v version) compare(w version) int {
-	return cmp.Or(cmp.Compare(v.Time, w.Time), cmp.Compare(v.Node, w.Node))
+	return cmp.Or(cmp.Compare(v.View, w.View), cmp.Compare(v.Ticket, w.Ticket), cmp.Compare(v.Writer, w.Writer))
 }
 
-// An entry is the latest write of a key. A deleted key keeps one, its tombstone,
-// without which an older copy that arrives later would bring the key back. An
-// entry and its value are never changed.
+// An entry is a write of a key. A deleted key keeps one, its tombstone, without which
+// an older write that arrives later would bring the key back. An entry and its value
+// are never changed.
 type entry struct {
 	Key     string
 	Value   []byte
@@ -39,7 +38,6 @@ type store struct {
 	position func(key string) uint64
 
 	mu     sync.RWMutex
-	last   int64 // the highest time of all versions seen
 	shards [256]map[string]entry
 }
 
@@ -51,56 +49,30 @@ func newStore(position func(key string) uint64) *store {
 	return s
 }
 
-func (s *store) shard(position uint64) map[string]entry { return s.shards[position>>56] }
-
-// get returns the entry of a key, which may be a tombstone.
-func (s *store) get(key string) (entry, bool) {
-	shard := s.shard(s.position(key))
+// get returns the latest entry of a key, which may be a tombstone. It has the zero
+// version if there is none.
+func (s *store) get(key string) entry {
+	shard := s.shards[s.position(key)>>56]
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	e, found := shard[key]
-	return e, found
+	return shard[key]
 }
 
-// put gives a write of the named node a version that is past all that this store
-// has seen, takes it in, and returns it.
-func (s *store) put(node, key string, value []byte, deleted bool) entry {
-	e := entry{Key: key, Value: value, Deleted: deleted, position: s.position(key)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = max(s.last+1, time.Now().UnixNano())
-	e.Version = version{s.last, node}
-	s.shard(e.position)[key] = e
-	return e
-}
-
-// merge takes in an entry unless that of its key is as new, and returns the version
-// that the key has then.
-func (s *store) merge(e entry) version {
+// merge takes in an entry if it is later than that of its key.
+func (s *store) merge(e entry) {
 	e.position = s.position(e.Key)
+	shard := s.shards[e.position>>56]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = max(s.last, e.Version.Time)
-	shard := s.shard(e.position)
-	if own, found := shard[e.Key]; found && own.Version.compare(e.Version) >= 0 {
-		return own.Version
+	if shard[e.Key].Version.compare(e.Version) < 0 {
+		shard[e.Key] = e
 	}
-	shard[e.Key] = e
-	return e.Version
-}
-
-// observe makes the versions to come later than one.
-func (s *store) observe(v version) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = max(s.last, v.Time)
 }
 
 // scan returns the entries of a range of positions, tombstones included.
-func (s *store) scan(r chash.Range) []entry {
+func (s *store) scan(r chash.Range) (found []entry) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var found []entry
 	for i := r.First >> 56; i <= r.Last>>56; i++ {
 		for _, e := range s.shards[i] {
 			if r.Contains(e.position) {
@@ -111,11 +83,15 @@ func (s *store) scan(r chash.Range) []entry {
 	return found
 }
 
-// drop forgets a key if its entry is still this one, which the store has returned.
-func (s *store) drop(e entry) {
+// keep forgets the entries of all keys but those.
+func (s *store) keep(holds func(key string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if shard := s.shard(e.position); shard[e.Key].Version == e.Version {
-		delete(shard, e.Key)
+	for _, shard := range s.shards {
+		for key := range shard {
+			if !holds(key) {
+				delete(shard, key)
+			}
+		}
 	}
 }
