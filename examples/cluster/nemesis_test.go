@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -329,7 +331,7 @@ func TestNemesis(t *testing.T) {
 			}
 		})
 	}
-	// However the test ends, so do the clients.
+	// The clients end with the test, also when it fails.
 	defer running.Wait()
 	defer stop.Store(true)
 	faults := map[string]int{}
