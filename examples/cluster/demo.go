@@ -16,7 +16,7 @@ import (
 
 const (
 	demoNodes   = 5
-	demoWorkers = 32              // requests at a time
+	demoWorkers = 16              // requests at a time
 	demoLimit   = 3 * time.Minute // for the whole
 	demoPoll    = 10 * time.Millisecond
 )

@@ -55,7 +55,7 @@ func (n *node) join(ctx context.Context) error {
 func (n *node) askToJoin(ctx context.Context) error {
 	var errs error
 	for _, address := range n.addresses() {
-		soon, cancel := context.WithTimeout(ctx, peerTimeout)
+		soon, cancel := context.WithTimeout(ctx, 2*askTimeout)
 		_, err := post[bool](soon, n, address, joinPath, "", joinRequest{n.self.id(), n.copies, n.status().Founder})
 		cancel()
 		if err == nil {

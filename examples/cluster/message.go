@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	peerTimeout = time.Second      // for a message that a client or the leader waits for
-	bulkTimeout = 10 * time.Second // for one with ranges
+	askTimeout  = 500 * time.Millisecond // for a node's status
+	peerTimeout = 3 * time.Second        // for a message; sooner a silent holder is not dropped
+	bulkTimeout = 10 * time.Second       // for one with ranges
 
 	toHeader = "Chash-To" // the birth of the peer that a message is for, if only for that
 
@@ -107,7 +108,7 @@ func handle[In, Out any](n *node, serve func(In) (Out, error)) http.HandlerFunc 
 
 // ask returns the status of a peer.
 func (n *node) ask(ctx context.Context, p peer) (s status, err error) {
-	ctx, cancel := context.WithTimeout(ctx, peerTimeout/2)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, body, err := do(ctx, n.client, http.MethodGet, "http://"+p.addr+"/status", nil, nil)
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -167,7 +168,7 @@ func TestDeaths_AsManyAsCopies(t *testing.T) {
 	}
 	eventually(t, "one is dropped", func() bool { return len(ns[0].status().Members) == 4 })
 	require.Equal(t, found(values[kept]), get(t, ns[0], kept))
-	_, err = operate(testClient, ns[0].addr, lost, operation{}, 2*peerTimeout)
+	_, err = operate(testClient, ns[0].addr, lost, operation{}, time.Second)
 	require.Error(t, err)
 	left := ns[0].status().Members
 	for _, n := range dead {
