@@ -213,11 +213,12 @@ func anchors(document string) []string {
 // exists, and the README names every example.
 func TestReadme_Names(t *testing.T) {
 	inRepository(t)
-	sources, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
-	inner, err := filepath.Glob("internal/*/*_test.go")
-	require.NoError(t, err)
-	sources = append(sources, inner...)
+	var sources []string
+	for _, pattern := range []string{"*_test.go", "internal/*/*_test.go", "contrib/*/*_test.go", "examples/*/*_test.go"} {
+		matches, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		sources = append(sources, matches...)
+	}
 	functions := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 	for _, path := range sources {
