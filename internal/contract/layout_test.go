@@ -257,6 +257,25 @@ func TestLayout_Invalid(t *testing.T) {
 	require.ErrorIs(t, err, chash.ErrInvalidLayout)
 }
 
+// TestLayout_Limit: a ring has as many points as WithMaxSize allows, and not one more.
+func TestLayout_Limit(t *testing.T) {
+	layout := chash.WithRingLayout(chash.RingLayout{
+		Name: "two points a backend",
+		Points: func(placements []chash.Placement) (points []chash.VirtualNode, err error) {
+			for p := range placements {
+				points = append(points,
+					chash.VirtualNode{Position: uint64(p) << 60, Placement: p},
+					chash.VirtualNode{Position: uint64(p)<<60 + 1, Placement: p})
+			}
+			return points, nil
+		},
+	})
+	ring, err := chash.NewRing(chash.Named("a", "b"), layout, chash.WithMaxSize(4))
+	require.NoError(t, err)
+	require.ErrorIs(t, ring.Add(chash.Named("c")...), chash.ErrRingTooLarge)
+	require.Equal(t, 4, ring.Stats().Size, "the refused change changed nothing")
+}
+
 func TestRingLayout_TooLarge(t *testing.T) {
 	if testing.Short() || bits.UintSize == 32 {
 		t.Skip("takes a GiB of address space")
