@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -47,9 +48,7 @@ func writeAll(t *testing.T, ns nodes) (values func() map[string]string) {
 		running.Wait()
 		all := map[string]string{}
 		for _, values := range written {
-			for key, value := range values {
-				all[key] = value
-			}
+			maps.Copy(all, values)
 		}
 		require.NotEmpty(t, all)
 		return all
