@@ -22,7 +22,7 @@ func TestFollowOptions_Pause(t *testing.T) {
 		require.Equal(t, want-want/10, o.pause(failures, 0))
 		require.Equal(t, want+want/10, o.pause(failures, 1))
 	}
-	require.Equal(t, 30*time.Second, o.pause(1<<40, 0.5))
+	require.Equal(t, 30*time.Second, o.pause(math.MaxInt, 0.5))
 	o.Interval, o.Retry = math.MaxInt64, 1<<61
 	require.Positive(t, o.pause(1000, 1))
 	require.Positive(t, o.pause(0, 1))

@@ -58,6 +58,18 @@ func (b *steadyBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close implements io.Closer. The server reads a part of what is left of the body, for which
+// it has no limit of its own.
+func (b *steadyBody) Close() error {
+	if b.ended.Load() || b.late() {
+		return b.ReadCloser.Close()
+	}
+	_ = b.exchange.control.SetReadDeadline(time.Now().Add(b.exchange.limits.idle))
+	err := b.ReadCloser.Close()
+	_ = b.exchange.control.SetReadDeadline(time.Time{})
+	return err
+}
+
 // A steadyAnswer is the body of an answer whose backend may not stop sending.
 type steadyAnswer struct {
 	io.ReadCloser
