@@ -182,13 +182,13 @@ func upgrade(t *testing.T, flags ...string) net.Conn {
 		w.Header().Set("Upgrade", "echo")
 		w.Header().Set("Connection", "Upgrade")
 		w.WriteHeader(http.StatusSwitchingProtocols)
-		conn, _, err := http.NewResponseController(w).Hijack()
+		conn, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
 		go func() {
 			defer conn.Close()
-			_, _ = io.Copy(conn, conn)
+			_, _ = io.Copy(conn, buffered) // the client may have sent something before the Hijack
 		}()
 		panic(http.ErrAbortHandler) // the rest of the handler is not for this connection
 	})
