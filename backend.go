@@ -49,9 +49,9 @@ const (
 	// Unhealthy backends keep their placement. A lookup that meets one goes on to the
 	// next healthy backend in the key's order of preference. No other key moves,
 	// nothing is rebuilt, and the keys return with the health. To add a backend to a
-	// Maglev before its health is known, prefer Draining. An Unhealthy backend takes
-	// its slots at once, and most of their keys move twice: to their next backends,
-	// and then to this one. On a Ring they move once.
+	// Maglev before its health is known, prefer Draining. A backend added as
+	// Unhealthy takes its slots at once. Most keys of these slots first go to another
+	// backend, and later to this one. On a Ring they move once.
 	Unhealthy
 
 	// Draining backends have no placement, as if they were removed, but their names

@@ -139,10 +139,10 @@ func appendText[S string | []byte](data []byte, text S) []byte {
 
 // UnmarshalMaglev makes the structure that Marshal of a Maglev wrote. It costs as
 // much as NewMaglev. A table size above WithMaxSize, or above DefaultMaxSize without
-// it, is ErrInvalidOption before anything is built. The options are in the data.
-// Another value for one of them is ErrOptionsDiffer. WithHash must be given if the
-// structure had it, with the same function. Data that Marshal did not write are
-// ErrCorrupt.
+// it, is ErrInvalidOption before anything is built. All other options are in the
+// data, with the load factor and floor of that moment. Another value for one of them
+// is ErrOptionsDiffer. WithHash must be given if the structure had it, with the same
+// function. Data that Marshal did not write are ErrCorrupt.
 //
 // The function decode returns the value of a backend from the bytes that encode
 // returned, which are part of data. It is called once for each backend, sorted by

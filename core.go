@@ -137,9 +137,9 @@ func (c *core[T, L]) Add(backends ...Backend[T]) error {
 // Remove removes the backends with those names: all or, if a name is not there or is
 // named twice, none, with ErrBackendNotFound. It costs at most one rebuild, and none
 // for Draining backends. In a Maglev, keys of an Unhealthy backend move a second time
-// when it is removed. Remove takes a name from whichever backend has it now. To keep
-// late news from removing a new backend, give each a Name of its own and the HashKey
-// of its place: see the example.
+// when it is removed. A late Remove, meant for an old backend, removes a new one of
+// the same name. So give each a Name of its own, and the old HashKey to keep the
+// place: see the example.
 func (c *core[T, L]) Remove(names ...string) error {
 	c.now()
 	if len(names) == 0 {

@@ -15,7 +15,8 @@
 //
 // The keys of an [Unhealthy] backend go on to the next backends in their orders, and
 // return when it is healthy again. No other key moves, and nothing is rebuilt. A
-// [Draining] backend has no keys, as if it were removed, but its name is still known.
+// [Draining] backend has no keys, as if it were removed, but its name is still known:
+// let its requests finish before you remove it.
 //
 // Backends with the same HashKey share one place, called a placement. The HashKey is
 // the Name if none is set. Lookups return the heaviest healthy backend of a placement,
@@ -26,8 +27,9 @@
 //
 // A [Maglev] is a lookup table, a [Ring] is a hash ring with virtual nodes. Both have
 // the same calls for lookups, changes, leases and statistics, and return the same
-// errors. So a service can change from one to the other by its constructor alone, with
-// [Options] that fit both. Only calls about slots and points differ.
+// errors. So code can change from one to the other by the constructor alone, with
+// [Options] that fit both. Almost all keys then move, and GetHash of a Ring needs hashes
+// of 64 bits. Only calls about slots and points differ.
 //
 //	             Maglev                          Ring
 //
@@ -75,8 +77,8 @@
 //
 // All methods of both types are safe for concurrent use. Calls that only read see one
 // whole state, from before or after a change. They take no lock and never wait for a
-// rebuild. Only Stats and the first Acquire or AcquireNext take a lock, which is held
-// while a state is published. Calls that change the backends do the rebuild themselves
+// rebuild. Only Stats and the first lease take a lock, which is held while a state is
+// published. Calls that change the backends do the rebuild themselves
 // and take turns. Lookups allocate nothing but the slice of GetN and Owners, a sequence
 // of Candidates that is stored, and a set for more than 32 placements in one lookup.
 //

@@ -8,7 +8,8 @@ import "errors"
 var (
 	// ErrNoBackends is returned by lookups if there is no backend.
 	ErrNoBackends = errors.New("chash: no backends")
-	// ErrNoHealthyBackends is returned by lookups if no backend is Healthy.
+	// ErrNoHealthyBackends is returned by lookups if none is Healthy, by Owner if all
+	// are Draining.
 	ErrNoHealthyBackends = errors.New("chash: no healthy backends")
 	// ErrNoneAccepted is returned if accept takes no healthy backend. It matches
 	// ErrNoHealthyBackends as well.
@@ -30,8 +31,8 @@ var (
 	// ErrTableSizeNotPrime is returned for a size that is no prime. Its text names
 	// the nearest.
 	ErrTableSizeNotPrime = errors.New("chash: table size is not prime")
-	// ErrTooManyBackends is returned if a Maglev would have more placements than
-	// slots.
+	// ErrTooManyBackends is returned if a Maglev without a TableLayout would have
+	// more placements than slots.
 	ErrTooManyBackends = errors.New("chash: more placements than slots")
 	// ErrRingTooLarge is returned if a Ring would have more points than MaxRingPoints
 	// or WithMaxSize allow. Choose fewer replicas or a larger unit weight.

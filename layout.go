@@ -66,19 +66,19 @@ type TableLayout struct {
 	Slots func(placements []Placement, size int) ([]uint32, error)
 }
 
-// WithRingLayout makes a ring place its points as the layout says, all of them at each
-// change. It excludes WithReplicas, WithUnitWeight, WithSeed and WithHash. A layout
-// without Name or Points is ErrInvalidOption. If the result of Points is wrong, the
-// constructor or the change returns ErrInvalidLayout, or ErrRingTooLarge for more than
-// MaxRingPoints.
+// WithRingLayout makes a ring place its points as the layout says, all of them at
+// each change. It excludes WithReplicas, WithUnitWeight, WithSeed and WithHash. A
+// layout without Name or Points is ErrInvalidOption. If the result of Points is
+// wrong, the constructor or the change, a removal too, returns ErrInvalidLayout, or
+// ErrRingTooLarge for more than MaxRingPoints.
 func WithRingLayout(l RingLayout) RingOption {
 	return ringOption(func(c *config) { c.RingLayout = &l })
 }
 
 // WithTableLayout makes a Maglev fill its slots as the layout says. It excludes
-// WithSlack, WithSeed and WithHash. A layout without Name or Slots is ErrInvalidOption.
-// If the result of Slots is wrong, the constructor or the change returns
-// ErrInvalidLayout.
+// WithSlack, WithSeed and WithHash. A layout without Name or Slots is
+// ErrInvalidOption. If Slots returns a wrong table, the constructor or the change, a
+// removal too, returns ErrInvalidLayout.
 func WithTableLayout(l TableLayout) MaglevOption {
 	return maglevOption(func(c *config) { c.TableLayout = &l })
 }

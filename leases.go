@@ -54,8 +54,8 @@ type Lease[T any] struct {
 	released atomic.Bool // also what vet knows a copy by
 }
 
-// Release gives the lease back. Only the first call counts. It works whatever has
-// happened to the backend, and allocates nothing.
+// Release gives the lease back. Only the first of all calls counts. It works whatever
+// has happened to the backend. A lease without Release counts forever.
 func (l *Lease[T]) Release() {
 	if l.tally == nil || l.released.Swap(true) {
 		return

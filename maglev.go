@@ -197,11 +197,11 @@ func (t *table) unit() string { return "slots" }
 const slotsPerBackend = 100
 
 // TableSizeFor returns a table size for a number of equal backends: the smallest
-// prime with at least 100 slots for each, at least DefaultTableSize and at most
-// MaxTableSize. A table does not grow, so give the largest number that there will be.
-// For different weights, give their sum divided by the smallest. With WithSlack and
-// no limit, shares are then within about 30 % of the fair one. Ten times as many
-// slots reduce that to a third.
+// prime with at least 100 slots for each, from DefaultTableSize to MaxTableSize. A
+// table does not grow, so give the largest number that there will be. For different
+// weights, give their sum divided by the smallest. With WithSlack and no limit,
+// shares are then within about 30 % of the fair one. Ten times as many slots reduce
+// that to a third.
 func TableSizeFor(backends int) int {
 	if backends > MaxTableSize/slotsPerBackend {
 		return MaxTableSize

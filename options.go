@@ -37,20 +37,21 @@ func Options(opts ...Option) Option {
 
 // WithTableSize sets the number of slots of a Maglev, a prime from 2 to MaxTableSize;
 // the default is DefaultTableSize. With 100 slots for each backend, the shares of
-// equal backends differ by about 1 %: see TableSizeFor. The errors are
-// ErrTableSizeNotPrime, and ErrInvalidOption for a size that is too large.
+// equal backends differ by about 1 %: see TableSizeFor. A size that is too large is
+// ErrInvalidOption, any other ErrTableSizeNotPrime, also 0 and below.
 func WithTableSize(m int) MaglevOption {
 	return maglevOption(func(c *config) { c.TableSize, c.sizeGiven = m, true })
 }
 
 // WithSlack fills the table so that fewer keys move. In return, a backend may have up
-// to 1+e times its fair share. The package comment says when to use it. Each e is a
-// mapping of its own, 0 included, which keeps shares as even as without WithSlack.
-// With math.Inf(1) there is no limit: then only the keys that must move do move, as
-// on a ring, and Add, Remove and SetWeight take a fraction of a rebuild. The table
-// rounds e to a multiple of 1/65536, and an e from 2^31 on is no limit. A negative e
-// and NaN are ErrInvalidOption. If the fair share is only a few slots, a placement
-// may have no slot. Its backends are then last in each key's order of preference.
+// to 1+e times its fair share, and a slot more. The package comment says when to use
+// it. Each e is a mapping of its own, 0 included, which keeps shares as even as
+// without WithSlack. With math.Inf(1) there is no limit: then only the keys that must
+// move do move, as on a ring, and Add, Remove and SetWeight take a fraction of a
+// rebuild. The table rounds e to a multiple of 1/65536; from 2^31 on, e is no limit.
+// A negative e and NaN are ErrInvalidOption. If the fair share is a few slots, a
+// placement may have none. Its backends are then last in each key's order of
+// preference.
 func WithSlack(e float64) MaglevOption {
 	return maglevOption(func(c *config) { c.Slack = &e })
 }
@@ -124,9 +125,10 @@ func WithLoadFloor(n float64) Option {
 	return option(func(o *config) { o.LoadFloor = n })
 }
 
-// A Config has all options of a structure, given or default. The options that only
-// the other structure has are 0. A Config is also an Option, which sets every field
-// that is not 0 or nil. So this is a similar ring with another seed:
+// A Config has all options of a structure, given or default. Options of the other
+// structure are 0. A Config is also an Option, which sets every field that is not 0
+// or nil; a constructor ignores options of the other structure. So this is a similar
+// ring with another seed, if the ring has no hash function or layout:
 //
 //	chash.NewRing(ring.Backends(), ring.Config(), chash.WithSeed(7))
 type Config struct {

@@ -183,11 +183,11 @@ func (c *core[T, L]) MarshalJSON() ([]byte, error) {
 }
 
 // Fingerprint returns a number to compare across processes and releases. Two
-// structures share it exactly if they map every key to the same name while all
-// backends that are not Draining are healthy. It also differs with the name of a
-// layout. It is 0 without a placement. Of hash functions it compares where the
-// backends are and the hash of one key. Equal numbers mislead only if 64-bit hashes
-// collide. It takes time for each slot or point: about 0.1 ms for 65,537 slots.
+// structures share it exactly if their layouts have one name and they map every key
+// to the same name while all backends that are not Draining are healthy. It is 0
+// without a placement. Of hash functions it compares where the backends are and the
+// hash of one key. Equal numbers mislead only if 64-bit hashes collide. It takes time
+// for each slot or point: about 0.1 ms for 65,537 slots.
 func (c *core[T, L]) Fingerprint() uint64 {
 	s := c.now()
 	return s.fingerprint(func(p int) (int, bool) { return s.roster.owner(p), true })
