@@ -252,9 +252,7 @@ type Explanation struct {
 	Key    string `json:"key"`
 	Hash   string `json:"hash"`             // in hexadecimal: 64 bits, or 256 on a ring of SHA-256
 	Layout string `json:"layout,omitempty"` // its Name, if there is one
-
-	// Home is the slot of the key, or the number of its point; -1 if there is none.
-	Home int `json:"home"`
+	Home   int    `json:"home"`             // the slot of the key, or the number of its point; -1 for none
 
 	// Probes are the slots or points that the lookup meets, from the home to the one
 	// that answers; at most 100. Unlisted is the number of others.
