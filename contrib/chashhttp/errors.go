@@ -85,7 +85,7 @@ var (
 // errRepeated ends an attempt that Options.Base was about to send a second time.
 var errRepeated = errors.New("chashhttp: connection was lost before an answer")
 
-// A BackendError is what came of an attempt at a backend. It is a net.Error.
+// A BackendError is the error of an attempt at a backend. It is a net.Error.
 type BackendError struct {
 	Name string   // of the backend, empty if it has gone meanwhile
 	URL  *url.URL // its Value, perhaps nil
@@ -104,13 +104,13 @@ func (e *BackendError) Error() string {
 // Unwrap returns Err.
 func (e *BackendError) Unwrap() error { return e.Err }
 
-// Timeout reports whether Err is that of a time limit, as a net.Error does.
+// Timeout reports whether Err is that of a time limit.
 func (e *BackendError) Timeout() bool {
 	var err net.Error
 	return errors.As(e.Err, &err) && err.Timeout()
 }
 
-// Temporary is the other part of a net.Error, and says nothing.
+// Temporary completes net.Error. It always returns false.
 func (e *BackendError) Temporary() bool { return false }
 
 // A timeoutError is that of Options.AttemptTimeout.

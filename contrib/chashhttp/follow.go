@@ -19,8 +19,8 @@ const (
 	DefaultFollowTimeout  = 10 * time.Second
 )
 
-// FollowOptions are what a Follower can be told. A field of zero means its default; none may be
-// below 0.
+// FollowOptions are the options of a Follower. Zero means the default. No field may
+// be below 0.
 type FollowOptions struct {
 	// Interval is the time from one list to the next, up to a tenth shorter or longer by
 	// chance, so that processes do not ask in step. net.Resolver does not say how long an
@@ -40,17 +40,17 @@ type FollowOptions struct {
 	OnResult func(err error)
 }
 
-// A ListTable is what a Follower asks of a *chash.Maglev[*url.URL] or a *chash.Ring[*url.URL].
+// A ListTable is the part of a *chash.Maglev[*url.URL] or a *chash.Ring[*url.URL]
+// that a Follower uses.
 type ListTable interface {
 	Backend(name string) (chash.Backend[*url.URL], bool)
 	Reconcile(backends []chash.Backend[*url.URL]) error
 }
 
-// A Follower keeps the backends of a table as a Source lists them, by the table's Reconcile:
-// those that stay keep their state of health, and what a list does not say stays as it is. A
-// list that cannot be had, or that has a backend without an address, changes nothing: the
-// table keeps the last good one. Make a Follower with Follow, and Close it. It is safe for
-// concurrent use by multiple goroutines and must not be copied.
+// A Follower keeps the backends of a table equal to the list of a Source, by the
+// table's Reconcile. Backends that stay keep their health. If there is no list, or a
+// backend in it has no address, the table keeps the last good list. Make a Follower
+// with Follow, and Close it. It is safe for concurrent use, and must not be copied.
 type Follower struct {
 	table  ListTable
 	source Source
@@ -62,9 +62,9 @@ type Follower struct {
 	failures int        // in a row
 }
 
-// Follow gives the table the first list, and then one after the other until Close. Where the
-// first cannot be had, it returns the error of Refresh; the table is as it was, and nothing
-// follows. ErrNilTable, ErrNilSource and ErrInvalidOption are returned for what they say.
+// Follow gives the table the first list, and then one list after the other until
+// Close. If there is no first list, it returns the error of Refresh, and the table
+// stays as it was. Other errors are ErrNilTable, ErrNilSource and ErrInvalidOption.
 func Follow(ctx context.Context, table ListTable, source Source, opts FollowOptions) (*Follower, error) {
 	switch {
 	case isNil(table):
@@ -136,10 +136,11 @@ func (o FollowOptions) pause(failures int, chance float64) time.Duration {
 	return wait + time.Duration((2*chance-1)*float64(wait)/10)
 }
 
-// Refresh gives the table a new list now: when a file has changed, say. It returns why the
-// table was left as it was, if so: ErrSource with the error of the Source, a BackendError with
-// ErrNoAddress for a backend without an address, or an error of Reconcile. It waits for a list
-// that is being asked for. It can be called after Close, too.
+// Refresh gives the table a new list now, for example when a file has changed. If it
+// fails, the table stays as it was. The error is ErrSource with the error of the
+// Source, a BackendError with ErrNoAddress for a backend without an address, or an
+// error of Reconcile. Refresh waits for a list that is being asked for. It works
+// after Close too.
 func (f *Follower) Refresh(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,8 +179,9 @@ func (f *Follower) take(ctx context.Context) error {
 	return f.table.Reconcile(list)
 }
 
-// Close ends the lists and waits for one that is being asked for, which ends early. The table
-// keeps the last one. It can be called more than once. The error is always nil.
+// Close ends the lists. It interrupts the list that is being asked for and waits for
+// it. The table keeps the last list. Close can be called more than once. The error is
+// always nil.
 func (f *Follower) Close() error {
 	f.cancel()
 	<-f.done

@@ -8,19 +8,18 @@ import (
 	"strings"
 )
 
-// A Key returns what identifies the client or the object of a request: requests of
-// one key go to one backend. The empty string means that the request has no key.
-// A Key is called by many goroutines at once and must not change the request, but for
-// those of a body.
+// A Key returns the client or the object of a request. Requests of one key go to one
+// backend. The empty string means that the request has no key. Many goroutines call a
+// Key at once. It must not change the request; the Keys of bodies are the exception.
 //
-// Those of this package take a value that is present but empty as no key. Else all
-// requests whose header is empty, say, would meet at one backend.
+// For the Keys of this package, a value that is present but empty is no key.
+// Otherwise all requests with an empty header would go to one backend.
 type Key func(*http.Request) string
 
-// Header returns a Key that is the value of a header, whatever the case of name. The
-// values of a header that is there more than once are joined by commas, as RFC 9110,
-// section 5.3, allows any recipient to. "Host" is the host that the request is for,
-// with its port if it names one, although net/http keeps it apart from the headers.
+// Header returns a Key that is the value of a header. Case does not matter in the
+// name. Several values are joined by commas, as RFC 9110, section 5.3, allows. "Host"
+// is the host of the request, with its port if there is one, although net/http keeps
+// it apart from the headers.
 func Header(name string) Key {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	if name == "Host" {
@@ -44,8 +43,8 @@ func host(r *http.Request) string {
 	return r.Host
 }
 
-// Cookie returns a Key that is the value of a cookie, of the first one if there are
-// several of that name. Case matters.
+// Cookie returns a Key that is the value of the first cookie with that name. Case
+// matters.
 func Cookie(name string) Key {
 	return func(r *http.Request) string {
 		cookie, err := r.Cookie(name)
@@ -56,16 +55,15 @@ func Cookie(name string) Key {
 	}
 }
 
-// RemoteAddr returns a Key that is the IP address in Request.RemoteAddr, which a
-// server has set to where the request came from; a request that a client makes has
-// none. The port, which changes with every connection, is left out, and may be
-// missing. An address has one key however it is written: IPv4 as such or mapped to
-// IPv6, IPv6 with or without its zeros, in upper or lower case. A zone is part of
-// the key, since link-local addresses of different zones are different hosts. What
-// is no IP address, such as the name of a Unix socket, is no key.
+// RemoteAddr returns a Key that is the IP address in Request.RemoteAddr, where a
+// server puts the origin of the request. A request that a client makes has none. The
+// port is left out, since it changes with every connection. An address has one key in
+// every spelling: IPv4 plain or mapped to IPv6, IPv6 with or without zeros, in either
+// case. A zone is part of the key. What is no IP address, such as the name of a Unix
+// socket, is no key.
 //
-// Behind another proxy the address is that proxy's: take the header in which it
-// passes the client's on, if it can be trusted.
+// Behind another proxy, this is the address of that proxy. Use a header in which the
+// proxy passes on the client's address, if you can trust it.
 func RemoteAddr() Key { return remoteAddr }
 
 func remoteAddr(r *http.Request) string {
@@ -90,10 +88,10 @@ func parseAddr(s string) (netip.Addr, bool) {
 	return addr, err == nil
 }
 
-// Path returns a Key that is the path of the URL, without the query. Slashes count as
-// they are; a trailing one makes another path. Escapes do not: /~a and /%7Ea are one
-// path, but /a%2Fb, where the slash is part of a segment, and /a/b are two. Every
-// request has such a key: no path at all is /.
+// Path returns a Key that is the path of the URL, without the query. Slashes count: a
+// trailing slash makes another path. Escapes do not count: /~a and /%7Ea are one
+// path. But /a%2Fb, where the slash is part of a segment, and /a/b are two. An empty
+// path is /, so that every request has a key.
 func Path() Key { return path }
 
 func path(r *http.Request) string {
@@ -103,12 +101,12 @@ func path(r *http.Request) string {
 	return respell(r.URL.EscapedPath())
 }
 
-// PathSegments returns a Key that is the first n segments of the path, or all where
-// there are fewer, each with a slash before it: of /tenant/7/orders, PathSegments(2)
-// makes /tenant/7. Empty segments, as between two slashes and after a trailing one,
-// do not count and are left out, so that //tenant/7/ has that key too. Escapes are
-// as in Path: an escaped slash does not divide. Dots are segments like others. A
-// path without a segment has no key, and for an n of 0 or below no request has.
+// PathSegments returns a Key that is the first n segments of the path, or all if
+// there are fewer, each after a slash: of /tenant/7/orders, PathSegments(2) is
+// /tenant/7. Empty segments are skipped, so that //tenant/7/ has the same key.
+// Escapes are as in Path: an escaped slash does not divide. Dots are ordinary
+// segments. A path without a segment has no key. For an n of 0 or below, no request
+// has one.
 func PathSegments(n int) Key {
 	return func(r *http.Request) string {
 		if r.URL == nil {
@@ -167,8 +165,8 @@ func isPlain(c byte) bool {
 	return isUnreserved(c) || strings.IndexByte("$&+:=@", c) >= 0
 }
 
-// First returns a Key that is the first of keys which the request has. A nil one is
-// left out. Without any, no request has a key.
+// First returns a Key that is the first key that the request has. Nil Keys are
+// skipped. Without Keys, no request has a key.
 func First(keys ...Key) Key {
 	present := withoutNil(keys)
 	return func(r *http.Request) string {
@@ -192,17 +190,17 @@ func withoutNil(keys []Key) (present []Key) {
 
 type contextKey struct{}
 
-// WithKey returns a context that carries a key, for the Key of FromContext. The
-// empty one makes a request have no key, whatever the context had before.
+// WithKey returns a context with a key, for the Key of FromContext. An empty key
+// means that the request has no key.
 //
-// That is how a request is given a key that is no part of it, and how the key gets
-// past a httputil.ReverseProxy: the request that leaves it has lost headers such as
-// X-Forwarded-For, so that the key must be taken from the one that came in.
+// So a request can have a key that is no part of it. A key also gets through an
+// httputil.ReverseProxy this way: the outgoing request has lost headers such as
+// X-Forwarded-For, so the key must come from the incoming one.
 func WithKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, contextKey{}, key)
 }
 
-// FromContext returns a Key that is the one of WithKey in the request's context.
+// FromContext returns a Key that is the key of WithKey in the request's context.
 func FromContext() Key { return fromContext }
 
 func fromContext(r *http.Request) string {

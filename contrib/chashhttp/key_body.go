@@ -14,18 +14,19 @@ import (
 // another Body into the request that is handed to it, which a Transport makes a copy for;
 // whoever calls such a Key sends on that very request.
 
-// BodyPrefix returns a Key that is the first n bytes of the body, or all where there are
-// fewer. A request without a body has no key, and for an n of 0 or below none has.
+// BodyPrefix returns a Key that is the first n bytes of the body, or all if there are
+// fewer. A request without a body has no key. For an n of 0 or below, no request has
+// one.
 func BodyPrefix(n int) Key {
 	return func(r *http.Request) string { return string(peekBody(r, n)) }
 }
 
-// BodyField returns a Key that is a field of a JSON object which is the body: a text, a
-// number as it is written, true or false. Dots lead into objects, as in "user.id". No
-// more than the first limit bytes of the body are read; a request whose field does not
-// come within them has no key, nor has one whose body is no JSON up to there. Of fields
-// with one name, the first counts. Keep the limit small: so much of each request's body
-// is in memory until it was sent.
+// BodyField returns a Key that is a field of the body, a JSON object: a text, a
+// number as it is written, true or false. Dots lead into objects, as in "user.id". At
+// most the first limit bytes of the body are read. If the field is not within them,
+// or they are not JSON, the request has no key. Of fields with one name, the first
+// counts. Keep the limit small: that much of each request's body stays in memory
+// until it is sent.
 func BodyField(field string, limit int) Key {
 	names := strings.Split(field, ".")
 	return func(r *http.Request) string {

@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// ForwardedFor returns a Key that is the address of the client which a chain of proxies
-// has written into X-Forwarded-For: the entry that was added hops proxies before this
-// one, counted from the right, so that 1 is what the nearest proxy has seen. Entries to
-// the left are what the client claims, and are not looked at. Set hops to the number of
-// proxies of your own before this one. Where there are fewer entries, or the entry is no
-// IP address, a request has no key, and for hops below 1 none has. An address has one
-// spelling, as that of RemoteAddr, and its port is left out.
+// ForwardedFor returns a Key that is the address of the client in X-Forwarded-For. It
+// takes the entry that is hops from the right: 1 is the address that the nearest
+// proxy saw. Set hops to the number of your own proxies before this one. Entries
+// further left are claims of the client and are ignored. If there are fewer entries,
+// or the entry is no IP address, the request has no key. For hops below 1, no request
+// has one. Addresses are spelled as in RemoteAddr, without a port.
 func ForwardedFor(hops int) Key {
 	return func(r *http.Request) string {
 		left := hops
@@ -26,14 +25,14 @@ func ForwardedFor(hops int) Key {
 	}
 }
 
-// ForwardedForTrusted returns a Key that is the address of the client as the proxies in
-// trusted networks have passed it on in X-Forwarded-For: the last entry, from the right,
-// that is not in one of them. RemoteAddr comes first, as the rightmost of all: where the
-// request has not come from a trusted network, its own address is the key. If all are
-// trusted, the leftmost is the client. An entry that is no IP address ends the search, and
-// the trusted one before it is the key.
+// ForwardedForTrusted returns a Key that is the address of the client in
+// X-Forwarded-For: the last entry, from the right, that is not in a trusted network.
+// RemoteAddr counts as the rightmost entry. So a request that does not come from a
+// trusted network has its own address as the key. If all entries are trusted, the key
+// is the leftmost one. An entry that is no IP address ends the search: the key is the
+// trusted entry to its right.
 //
-// It panics for a network that is not valid, as netip.Prefix says.
+// It panics for an invalid netip.Prefix.
 func ForwardedForTrusted(networks ...netip.Prefix) Key {
 	for _, network := range networks {
 		if !network.IsValid() {
@@ -97,12 +96,12 @@ func addressKey(s string) string {
 	return addr.Unmap().String()
 }
 
-// Network returns a Key that is the network of the address which another Key finds, of
-// as many bits: of IPv6, a customer commonly has all addresses of a /64, and a phone
-// takes a new one of them every day. Bits of the whole length, 32 and 128, leave the
-// address as it is. What is no IP address is left as it is too.
+// Network returns a Key that is the network of the address that another Key finds,
+// with as many bits. For example, a customer usually has all IPv6 addresses of a /64,
+// and a phone takes a new one every day. 32 and 128 bits leave the address as it is.
+// A key that is no IP address stays as it is.
 //
-// It panics for a nil Key, and for bits that no network has.
+// It panics for a nil Key and for numbers of bits that no network has.
 func Network(key Key, bits4, bits6 int) Key {
 	if key == nil || bits4 < 0 || bits4 > 32 || bits6 < 0 || bits6 > 128 {
 		panic(fmt.Sprintf("chashhttp: Network(%p, %d, %d): nil key, or bits out of range", key, bits4, bits6))

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Host returns a Key that is the host which a request is for, in lower case and without
-// the port: of virtual hosts, each has a backend. Unlike Header("Host") it does not tell
-// spellings of one name apart.
+// Host returns a Key that is the host of the request, in lower case and without the
+// port. So each virtual host has a backend. Header("Host") would tell spellings
+// apart.
 func Host() Key {
 	return func(r *http.Request) string {
 		name, _ := splitPort(strings.ToLower(host(r)))
@@ -16,9 +16,8 @@ func Host() Key {
 	}
 }
 
-// Query returns a Key that is the value of a parameter in the query, of the first if
-// there are several of that name. Case matters. It reads no more of the query than it
-// takes to find that.
+// Query returns a Key that is the value of the first query parameter with that name.
+// Case matters. It reads the query only up to there.
 func Query(name string) Key {
 	return func(r *http.Request) string {
 		if r.URL == nil {
@@ -44,8 +43,8 @@ func unescaped(part string) string {
 	return plain
 }
 
-// URI returns a Key that is the path, as that of Path, and the query as it is, after a
-// question mark if there is one.
+// URI returns a Key that is the path, as in Path, and the query as it is, after a
+// question mark if there is a query.
 func URI() Key {
 	return func(r *http.Request) string {
 		if r.URL == nil || r.URL.RawQuery == "" {
@@ -55,9 +54,8 @@ func URI() Key {
 	}
 }
 
-// Join returns a Key that is made of several: requests that agree in each of them go to
-// one backend. A request that has none of them has no key; one that has some has one. A
-// nil Key is left out.
+// Join returns a Key made of several Keys: requests that agree in all of them go to
+// one backend. A request that has none of the keys has no key. Nil Keys are skipped.
 func Join(keys ...Key) Key {
 	present := withoutNil(keys)
 	return func(r *http.Request) string {

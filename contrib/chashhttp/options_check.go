@@ -124,10 +124,10 @@ func validHost(host string) bool {
 	return err == nil && u.Host == host && u.Hostname() != ""
 }
 
-// DefaultBase returns a new transport like the one that sends requests where
-// Options.Base is nil, for whoever wants to change one thing about it: a clone of
-// http.DefaultTransport, if that is an *http.Transport, which keeps up to 100 idle
-// connections to each backend, however many there are, rather than 2 and 100 in all.
+// DefaultBase returns a new transport like that of a nil Options.Base, so that you
+// can change one thing about it. It is a clone of http.DefaultTransport, if that is
+// an *http.Transport. It keeps up to 100 idle connections to each backend, for any
+// number of backends, rather than 2 for each and 100 in all.
 func DefaultBase() *http.Transport {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok { // the program has replaced it

@@ -19,8 +19,8 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A Source lists the backends that there are now; a Follower keeps a table as it says. SRV,
-// Hosts and File are sources, and a SourceFunc makes one of any function.
+// A Source lists the present backends. SRV, Hosts and File are Sources. SourceFunc
+// makes one of any function.
 type Source interface {
 	// List returns the backends. Their Names are the same each time, whatever else
 	// changes, since the mapping follows from them. A Weight of 0 leaves that of a backend
@@ -30,7 +30,8 @@ type Source interface {
 	List(ctx context.Context) ([]chash.Backend[*url.URL], error)
 }
 
-// A SourceFunc is a Source that calls the function: one for a registry of services, say.
+// A SourceFunc is a Source that calls the function: for a registry of services, for
+// example.
 type SourceFunc func(ctx context.Context) ([]chash.Backend[*url.URL], error)
 
 // List implements Source.
@@ -39,12 +40,13 @@ func (f SourceFunc) List(ctx context.Context) ([]chash.Backend[*url.URL], error)
 // errNoService is what a target of "." says (RFC 2782).
 var errNoService = errors.New("the service is decidedly not available at this domain")
 
-// An SRV is a Source of the SRV records of a service in DNS (RFC 2782). The backends are those
-// of the lowest priority, or with Backup those of all other priorities: follow them with the
-// table of Options.Backup. Their Name is TARGET:PORT in lower case, and their Weight that of the
-// record, at least 1. For a Ring such weights may need chash.WithUnitWeight.
+// An SRV is a Source of the SRV records of a service in DNS (RFC 2782). The backends
+// are those of the lowest priority. With Backup they are those of all other
+// priorities: follow these with the table of Options.Backup. The Name of a backend is
+// TARGET:PORT in lower case. Its Weight is that of the record, at least 1. For a
+// Ring, such weights may need chash.WithUnitWeight.
 //
-// The names of the targets are looked up where connections are made, by Options.Base.
+// Options.Base looks up the names of the targets when it makes connections.
 type SRV struct {
 	Resolver *net.Resolver // nil for net.DefaultResolver
 	Scheme   string        // of the URLs, "http" if it is empty
@@ -86,13 +88,13 @@ func (s SRV) List(ctx context.Context) ([]chash.Backend[*url.URL], error) {
 	return slices.CompactFunc(list, func(a, b chash.Backend[*url.URL]) bool { return a.Name == b.Name }), nil
 }
 
-// A Hosts is a Source of the addresses that a name has, by its A and AAAA records or what else
-// the resolver goes by. Each is a backend: its Value is the URL with the address in the place of
-// the name, and its Name is the address with the port of the URL, if there is one. Weights are
-// the caller's, by the table's SetWeight.
+// A Hosts is a Source of the addresses of a name: its A and AAAA records, or what
+// else the resolver uses. Each address is a backend. Its Value is the URL with the
+// address in place of the name. Its Name is the address, with the port of the URL if
+// there is one. Set weights with the table's SetWeight.
 //
-// Servers see the address as the host of a request. For https, Options.Base needs a TLS
-// configuration with the ServerName.
+// Servers see the address as the host of a request. For https, Options.Base needs a
+// TLS configuration with the ServerName.
 type Hosts struct {
 	Resolver *net.Resolver // nil for net.DefaultResolver
 	URL      *url.URL      // such as http://web.example.com.:8080
@@ -139,17 +141,17 @@ func resolverOf(r *net.Resolver) *net.Resolver {
 	return r
 }
 
-// A File is a Source of the backends that a file has: a JSON object by their names. A weight is
-// an integer from 1 to 2^32-1; without one a backend keeps what it has in the table. A hashKey
-// may be left out too.
+// A File is a Source of the backends in a file: a JSON object by their names. A
+// weight is an integer from 1 to 2^32-1. Without a weight, a backend keeps the weight
+// that it has in the table. A hashKey is optional.
 //
 //	{
 //		"web-1": {"url": "http://10.0.0.7:8080", "weight": 3},
 //		"web-2": {"url": "http://10.0.0.9:8080", "hashKey": "slot-2"}
 //	}
 //
-// A file without a backend is an error, since one that is being written may be empty. Whoever
-// writes it had better make another and rename that.
+// A file without a backend is an error, since a file is empty while it is being
+// written. Write another file and rename it instead.
 type File struct {
 	Path string
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A StickyCookie is a cookie that keeps a browser at its backend: Handler gives one to
-// each client that has none. The value is random, and says nothing about backends, which
-// may come and go. The zero value of each field but Name is the safe choice.
+// A StickyCookie is a cookie that keeps a browser at its backend. The value is random
+// and says nothing about backends, which may come and go. The zero value of each
+// field other than Name is the safe choice.
 type StickyCookie struct {
 	Name   string
 	MaxAge time.Duration // how long the browser keeps it, 0 for until it is closed
@@ -21,11 +21,11 @@ type StickyCookie struct {
 	SameSite http.SameSite // http.SameSiteLaxMode by default
 }
 
-// Handler returns a handler in front of next. The handler gives a cookie to each client
-// that has none. It hands on the cookie's value, new or not, as the key of WithKey, which
-// FromContext reads. So the first request of a client goes where the next ones will.
+// Handler returns a handler in front of next. It gives a cookie to each client that
+// has none. It passes on the value of the cookie as the key of WithKey, which
+// FromContext reads. So the first request of a client goes where the next ones go.
 //
-// It panics if the name, the path or the domain is not one of a cookie.
+// It panics if the name, the path or the domain is not valid in a cookie.
 func (c StickyCookie) Handler(next http.Handler) http.Handler {
 	if err := c.cookie("value").Valid(); err != nil {
 		panic("chashhttp: StickyCookie: " + err.Error())
@@ -56,10 +56,10 @@ func (c StickyCookie) cookie(value string) *http.Cookie {
 	return cookie
 }
 
-// SetKey is for the Rewrite of an httputil.ReverseProxy over a Transport with the Key of
-// FromContext: it hands on the key of the request that came in, and what that has of
-// trailers, which a ReverseProxy else leaves empty. A nil Key leaves the key of WithKey
-// that the request has, as one from StickyCookie.
+// SetKey is for the Rewrite of an httputil.ReverseProxy over a Transport with the Key
+// of FromContext. It gives the outgoing request the key of the incoming one, and its
+// trailers, which a ReverseProxy would leave empty. With a nil Key, the request keeps
+// the key that it has, from StickyCookie for example.
 func SetKey(pr *httputil.ProxyRequest, key Key) {
 	ctx := pr.Out.Context()
 	if key != nil {

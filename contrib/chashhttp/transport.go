@@ -12,8 +12,8 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A Table is what a Transport asks of a *chash.Maglev[*url.URL] or a
-// *chash.Ring[*url.URL]. Their methods of those names say what each does.
+// A Table is the part of a *chash.Maglev[*url.URL] or a *chash.Ring[*url.URL] that a
+// Transport uses.
 type Table interface {
 	Get(key string) (*url.URL, error)
 	GetFunc(key string, accept func(*url.URL) bool) (*url.URL, error)
@@ -30,8 +30,8 @@ type Table interface {
 }
 
 // A Transport is an http.RoundTripper that sends each request to the backend of its
-// key; the package comment says how. Make one with NewTransport, and Close it. It is
-// safe for concurrent use by multiple goroutines and must not be copied.
+// key: see the package comment. Make one with NewTransport, and Close it. It is safe
+// for concurrent use, and must not be copied.
 type Transport struct {
 	tables         tables // the caller's, and Options.Backup
 	key            Key
@@ -56,14 +56,14 @@ type Transport struct {
 }
 
 // NewTransport returns a Transport over a *chash.Maglev[*url.URL] or a
-// *chash.Ring[*url.URL]. The values are where the backends are: a scheme and a host,
+// *chash.Ring[*url.URL]. A value is the address of a backend: a scheme and a host,
 // perhaps a path and a query that are joined with those of each request, and perhaps
-// a user and a password. They must not be changed; give a backend another with
-// SetValue. Everything else about the table can change at any time.
+// a user and a password. Do not change a value; use SetValue. Everything else about
+// the table may change at any time.
 //
-// The errors are ErrNilTable, ErrNilKey, ErrInvalidOption, and ErrNoAddress where a
-// value is no such URL. One that comes into the table later is not looked at before it
-// is needed: then requests fail with ErrNoAddress.
+// The errors are ErrNilTable, ErrNilKey, ErrInvalidOption, and ErrNoAddress for a
+// value that is no such URL. A wrong value that comes later makes requests for it
+// fail with ErrNoAddress.
 func NewTransport(table Table, key Key, opts Options) (*Transport, error) {
 	if isNil(table) {
 		return nil, ErrNilTable
@@ -139,16 +139,16 @@ func (t tables) validate() error {
 	return nil
 }
 
-// RoundTrip sends the request to the backend of its key or, without a key, to the
-// one whose turn it is, and where that fails to others as far as the request is safe
-// to repeat, MaxAttempts and the budget allow it, and there are any. It returns what
-// came of the last attempt: an answer, also one with a FailureStatus, whose Request
-// is what was sent to the backend, or a BackendError. Without a backend to send it to,
-// the error is chash.ErrNoBackends or chash.ErrNoHealthyBackends, and for a request
-// that is not the Transport's ErrForeignHost.
+// RoundTrip sends the request to the backend of its key. Without a key, it takes the
+// backend whose turn it is. If that fails, it goes on to other backends, as far as
+// the request is safe to repeat and MaxAttempts and the budget allow. It returns the
+// result of the last attempt: an answer (one with a FailureStatus too), whose Request
+// is the one sent to the backend, or a BackendError. Without a backend, the error is
+// chash.ErrNoBackends or chash.ErrNoHealthyBackends. For a host that is not the
+// Transport's, it is ErrForeignHost.
 //
-// As http.RoundTripper asks, it does not change the request and closes its body. The
-// header of the request must not be changed before the body of the answer is closed.
+// RoundTrip does not change the request, and closes its body. Do not change the
+// header of the request before the body of the answer is closed.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	err := t.refuse(req)
 	if err == nil && !t.hosts.have(req) {
@@ -201,18 +201,17 @@ func (t *Transport) refuse(req *http.Request) error {
 	return nil
 }
 
-// Check probes a URL once, as ProbePath and the other options say, and returns why it
-// does not pass, nil if it does. It need not be that of a backend, and nothing is
-// changed: it is for a backend that is yet to be added. One that does not pass can be
-// added Unhealthy, and left to Adopt.
+// Check probes a URL once, as the options say, and returns nil if the URL passes,
+// else the reason. It changes nothing. The URL may be that of a backend that is yet
+// to be added. If it does not pass, add the backend as Unhealthy and call Adopt.
 func (t *Transport) Check(ctx context.Context, backend *url.URL) error {
 	return t.prober.probe(ctx, backend)
 }
 
-// Adopt looks after a backend that is Unhealthy, as if the Transport itself had marked
-// it: probes bring it back. It reports whether the backend is now looked after. It is
-// not if it is unknown or not Unhealthy, after Close, and with NoProbe. OnChange is not
-// called.
+// Adopt makes the Transport look after an Unhealthy backend as if it had marked the
+// backend itself: probes bring the backend back. It reports whether the Transport now
+// looks after it. It does not if the backend is unknown or not Unhealthy, after
+// Close, and with NoProbe. OnChange is not called.
 func (t *Transport) Adopt(name string) bool { return t.health.adopt(name) }
 
 // Stats are counts since a Transport was made.
@@ -222,20 +221,20 @@ type Stats struct {
 	OverBudget uint64 // retries that the budget did not allow
 }
 
-// Stats returns what the Transport has counted.
+// Stats returns the counts of the Transport.
 func (t *Transport) Stats() Stats {
 	return Stats{Retries: t.retries.Load(), Resent: t.resent.Load(), OverBudget: t.overBudget.Load()}
 }
 
-// CloseIdleConnections closes the connections of Options.Base that wait for a
-// request, if it can. http.Client.CloseIdleConnections calls it.
+// CloseIdleConnections closes the idle connections of Options.Base, if Base can.
+// http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() { t.pools.closeIdle() }
 
-// Close ends the probes and waits for them, gives back the backends that are
-// Unhealthy because of the Transport, as Healthy, since it will not look after them
-// any more (unless with NoProbe it never did), and closes idle connections. Requests
-// in flight end as they would have; one that is sent later fails with ErrClosed. The
-// error is always nil. It can be called more than once.
+// Close ends the probes and waits for them. It makes the backends Healthy that the
+// Transport has marked and not brought back, since nobody looks after them any more;
+// with NoProbe it does not. It closes idle connections. Requests in flight go on.
+// Later ones fail with ErrClosed. Close can be called more than once. The error is
+// always nil.
 func (t *Transport) Close() error {
 	if !t.closed.Swap(true) {
 		t.moves.close()
