@@ -72,6 +72,10 @@ func (h *proxy) writeMetrics(w io.Writer) {
 		}
 		fmt.Fprintf(w, "proxy_backend_healthy{backend=\"%s\"} %d\n", label(b.Name), healthy)
 	}
+	// The name that contrib/chashprom has too, so that the command chash can compare processes.
+	const name = "chash_fingerprint_info"
+	fmt.Fprintf(w, "# HELP %s Always 1. Equal fingerprints mean equal mappings while all backends are healthy.\n# TYPE %s gauge\n", name, name)
+	fmt.Fprintf(w, "%s{fingerprint=\"%016x\"} 1\n", name, h.pool.table.Fingerprint())
 }
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -87,6 +88,7 @@ func TestMetrics(t *testing.T) {
 		`proxy_backend_healthy{backend="b"} 0`,
 		`proxy_backend_healthy{backend="\"\\\"n\\\\\\n\""} 1`,
 		`# TYPE proxy_requests_total counter`,
+		fmt.Sprintf(`chash_fingerprint_info{fingerprint="%016x"} 1`, newTable(t, []string{"a", "\"n\\\n"}).Fingerprint()),
 	} {
 		require.Contains(t, string(body), line+"\n")
 	}
