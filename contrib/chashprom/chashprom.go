@@ -1,15 +1,12 @@
-// Package chashprom exports the statistics of chash structures as Prometheus
-// metrics.
+// Package chashprom exports the statistics of chash structures as Prometheus metrics.
 //
-// A [Collector] has any number of structures, each under a name that becomes the
-// label "structure". Metrics are computed when they are scraped, and lookups pay
-// nothing for them: a scrape takes each structure's Stats, and its fingerprints,
-// which take time for each slot of a table and each point of a ring (some 0.1 ms
-// for a table of 65,537 slots).
+// A [Collector] has any number of structures. Each has a name, the label "structure".
+// Lookups pay nothing: the Collector computes all metrics during a scrape. A scrape
+// takes time for each slot of a table and each point of a ring, about 0.1 ms for a
+// table of 65,537 slots.
 //
-// A structure has some 20 series, and with [PerBackend] three more for each of its
-// backends. Nothing else adds any: neither keys and leases nor backends that are
-// gone.
+// A structure has 17 series. [PerBackend] adds three for each of its backends. Keys,
+// leases and removed backends add none.
 package chashprom
 
 import (
@@ -25,8 +22,8 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A Structure is what is exported of a *chash.Maglev or a *chash.Ring, whatever
-// the type of its values.
+// A Structure is a *chash.Maglev or a *chash.Ring with values of any type, or
+// anything else with these statistics.
 type Structure interface {
 	Stats() chash.Stats
 	Shares() []chash.Share
@@ -34,22 +31,21 @@ type Structure interface {
 	LiveFingerprint() uint64
 }
 
-// Errors of Add, found with errors.Is.
+// Add returns these errors. Find them with errors.Is.
 var (
-	// ErrExists is returned for a name that the collector has.
+	// ErrExists is returned for a name that the Collector already has.
 	ErrExists = errors.New("chashprom: structure exists")
 
-	// ErrInvalidName is returned for a name that is not valid UTF-8, which a label
-	// must be.
+	// ErrInvalidName is returned for a name that is not valid UTF-8. A label must be.
 	ErrInvalidName = errors.New("chashprom: name is not valid UTF-8")
 
-	// ErrNilStructure is returned for nil.
+	// ErrNilStructure is returned for a nil Structure.
 	ErrNilStructure = errors.New("chashprom: structure is nil")
 )
 
-// A Collector is a prometheus.Collector of structures, to be registered once.
-// Make one with New; it is safe for concurrent use by multiple goroutines and must
-// not be copied.
+// A Collector is a prometheus.Collector of structures. Make one with New and register
+// it once. It is safe for concurrent use by multiple goroutines and must not be
+// copied.
 type Collector struct {
 	perBackend bool
 
@@ -57,17 +53,16 @@ type Collector struct {
 	structures map[string]Structure
 }
 
-// An Option sets something of a Collector. A nil option sets nothing.
+// An Option sets something of a Collector. A nil Option sets nothing.
 type Option func(*Collector)
 
 // PerBackend also exports the state, the share of the key space and the load of each
-// backend, with a label "backend": three series for each backend that there is. A
-// backend that is removed takes its series along. The label is the backend's name. A
-// name that is not valid UTF-8, as a label must be, or that begins with a quotation
-// mark appears quoted as in Go, so that no two names have one label.
+// backend, with the label "backend". These series end when the backend is removed.
+// The label is the backend's name. A name that is not valid UTF-8 or begins with a
+// quotation mark is quoted as in Go, so no two names have the same label.
 func PerBackend() Option { return func(c *Collector) { c.perBackend = true } }
 
-// New returns a collector without structures.
+// New returns a Collector without structures.
 func New(opts ...Option) *Collector {
 	c := &Collector{structures: make(map[string]Structure)}
 	for _, opt := range opts {
@@ -96,8 +91,7 @@ func (c *Collector) Add(name string, s Structure) error {
 	return nil
 }
 
-// Remove exports the structure of that name no longer, and reports whether there
-// was one.
+// Remove stops the export of a structure, and reports whether the name was there.
 func (c *Collector) Remove(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,8 +115,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It holds no lock of the collector while
-// it reads a structure.
+// Collect implements prometheus.Collector. It does not block Add and Remove while it
+// reads a structure.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.RLock()
 	names := make([]string, 0, len(c.structures))

@@ -11,24 +11,24 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A metric is one that is exported for each structure.
+// A metric is exported once for each structure.
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*reading) float64
 }
 
-// A backendMetric is one that is exported for each backend of a structure.
+// A backendMetric is exported for each backend of a structure.
 type backendMetric struct {
 	desc  *prometheus.Desc
 	value func(r *reading, b *chash.Share) float64
 }
 
-// A reading is what one scrape has read of a structure.
+// A reading is the result of one scrape of a structure.
 type reading struct {
 	chash.Stats
 	shares  []chash.Share
-	removed int64 // load of backends that are gone
+	removed int64 // load of removed backends
 }
 
 func read(s Structure) *reading {
@@ -110,11 +110,12 @@ func (c *Collector) collect(ch chan<- prometheus.Metric, name string, s Structur
 	}
 }
 
-// hex returns a fingerprint as text: a number of Prometheus would lose its last 11 bits.
+// hex returns a fingerprint as text. As a Prometheus number, it would lose its last
+// 11 bits.
 func hex(fingerprint uint64) string { return fmt.Sprintf("%016x", fingerprint) }
 
-// label returns a backend's name as a label: itself, unless it is not valid UTF-8, or
-// could be mistaken for one that is quoted.
+// label returns the label of a backend: its name, quoted if it is not valid UTF-8 or
+// looks quoted already.
 func label(name string) string {
 	if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
 		return strconv.Quote(name)
