@@ -31,19 +31,25 @@ var (
 //	bpf-lb-maglev-table-size: "16381"
 //	bpf-lb-maglev-hash-seed: JLfvgnHc2kaSUFaI
 //
-// The seed is bpf-lb-maglev-hash-seed (loadBalancer.maglev.hashSeed in Helm). The table size
-// is that of WithTableSize, one of those that Cilium has; it is 16381 if none is set. A hash
-// key is ADDR:PORT/PROTO, with the address in the form of RFC 5952, in brackets if it is one
-// of IPv6, and the protocol in capitals: "10.0.0.1:8080/TCP" or "[fd00::1]:53/UDP". The
-// weight is up to 65535. Weights count only where their sum is at least twice the number of
-// backends, as in Cilium. The order of the backends does not matter.
+// The seed is bpf-lb-maglev-hash-seed (loadBalancer.maglev.hashSeed in Helm). The
+// table size is that of WithTableSize. It must be one of Cilium's sizes; the default
+// is 16381.
 //
-// Cilium hashes a packet in the kernel. GetHash takes that hash, or the number of a slot.
+// A hash key is ADDR:PORT/PROTO: "10.0.0.1:8080/TCP" or "[fd00::1]:53/UDP". The
+// address has the form of RFC 5952, an IPv6 address in brackets. The protocol is in
+// capitals. The weight is at most 65535. As in Cilium, weights count only if their
+// sum is at least twice the number of backends. The order of the backends does not
+// matter.
 //
-// Only active backends are in Cilium's table: one that is terminating or in quarantine is a
-// Draining backend. The tests compare every slot with those of Cilium's package pkg/maglev
-// 1.20.2, for random backends, weights, seeds and sizes. It is not promised how the kernel
-// hashes a packet, nor what it does with session affinity or a backend that is gone.
+// Cilium hashes a packet in the kernel. GetHash takes that hash, or the number of a
+// slot.
+//
+// Cilium's table has active backends only. A terminating or quarantined one is a
+// Draining backend.
+//
+// The tests compare every slot with Cilium's package pkg/maglev 1.20.2, for random
+// backends, weights, seeds and sizes. Not covered are the kernel's hash of a packet,
+// session affinity, and what the kernel does with a backend that is gone.
 func Cilium(seed string) chash.MaglevOption {
 	const name, usualSize = "cilium", 16381
 	bytes, err := base64.StdEncoding.DecodeString(seed)
@@ -77,8 +83,8 @@ func ciliumSlots(seed uint64, placements []chash.Placement, size int) ([]uint32,
 	weighted := total/uint64(n) > 1
 	for slot := range size {
 		p := slot % n
-		// There is always one that goes on: all credits together are below the sum of
-		// what they are compared with.
+		// This loop ends: the sum of all credits is below the sum of what they are
+		// compared with.
 		for weighted && uint64(slot+1)*uint64(placements[p].Weight) < uint64(credits[p]) {
 			p = (p + 1) % n
 		}

@@ -1,13 +1,14 @@
-// Package chashcompat has the placements of ten other systems, for [chash] to say where
-// each of them sends a key. A structure that is made with one of its options has all that
-// others have: lookups, health, GetN, Diff, Explain and the rest.
+// Package chashcompat tells where ten other systems send a key. Each of its options
+// gives a [chash] structure the placement of one system. The structure has all calls
+// of chash: lookups, health, GetN, Diff, Explain and the rest.
 //
 //	ring, err := chash.NewRing(backends, chashcompat.Nginx())
 //	...
 //	server, err := ring.Get(key) // the server to which nginx sends the key
 //
-// The systems, the setting that each option is for, and what a hash key of a backend is,
-// which is its Name where its HashKey is empty:
+// The table lists the systems, the setting of each option, and the hash key of a
+// backend. The hash key is the HashKey of a Backend, or its Name if the HashKey is
+// empty.
 //
 //	nginx         hash ... consistent      Nginx                 HOST:PORT of the server line
 //	HAProxy       hash-type consistent     HAProxy               the id of the server
@@ -23,35 +24,38 @@
 //	Thanos        ketama                   Thanos                HOST:PORT
 //	groupcache    NewHTTPPool              Groupcache            the URL of the peer
 //
-// The comment of each option says what is promised: which version of the system was
-// compared, and how. The tests have 1,200 decisions or more for most systems, and for some
-// whole tables, all recorded from the real ones; a comparison with programs and packages
-// that run beside it is in the folder live. What a system does when several of its
-// backends fail, with retries, zones, bounded loads and the like, is not promised.
+// The comment of each option says what the tests compare, and with which version of
+// the system. For most systems they replay 1,200 recorded decisions or more, for some
+// whole tables. The folder live compares with systems that run. No option covers what
+// a system does when several backends fail, with retries, zones, bounded loads and
+// the like.
 //
 // # Backends
 //
-// A backend has the HashKey that the system hashes, in the form that the comment says, and
-// the Weight that the system's configuration has. Another form is an ErrName, which shows the
-// right one. Name and Value are the caller's.
+// The hash key must have the form that the comment of the option gives. Any other
+// form is an ErrName, whose text shows the right one. The Weight is that of the
+// system's configuration. The Value, and the Name beside a HashKey, are free.
 //
-// Where the result depends on the order of the system's configuration, the option takes
-// the hash keys in that order. It may name more than there are, so that backends can come
-// and go. If it lacks one, the change that adds the backend returns ErrOrder. Most often
-// the order matters for a few keys only; the comment of the option says for which.
+// Some options take an order: the hash keys in the order of the system's
+// configuration. The order usually matters for a few keys only: the comment of the
+// option says which. An order may name more hash keys than there are backends, so
+// that backends can come and go. A change that adds a backend missing in the order
+// returns ErrOrder.
 //
 // # Keys
 //
-// Get hashes a key as the system does, and the comment says what the system takes for a
-// key. RawParam, HAProxySource, TwemproxyKey and ThanosKey help. On rings of 32 bits, which are all but
-// those of Envoy, grpc-go and Thanos, GetHash takes the hash shifted left by 32. On the
-// tables of Cilium and Katran, GetHash takes the hash of a packet, and Get hashes a string
-// in a way that those systems do not know.
+// Get hashes a key as the system does. The comment of the option says what a key is
+// in the system. RawParam, HAProxySource, TwemproxyKey and ThanosKey help.
+//
+// The rings of Envoy, grpc-go and Thanos have 64 bits. All other rings have 32 bits:
+// there, GetHash takes the hash shifted left by 32. On the tables of Cilium and
+// Katran, GetHash takes the hash of a packet. Get hashes strings there in a way that
+// these systems do not know.
 //
 // # Cost
 //
-// A lookup costs what one on a ring or a table of chash costs, with the hash of the system,
-// and allocates nothing. A change lays out all points or slots anew.
+// A lookup costs the hash of the system, plus the same search as in any ring or table
+// of chash. It allocates nothing. A change lays out all points or slots anew.
 //
 // [chash]: https://pkg.go.dev/github.com/chash-go/chash
 package chashcompat

@@ -10,10 +10,10 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A HAProxyFunction is the hash function of a hash-type.
+// A HAProxyFunction is the hash function in a hash-type line.
 type HAProxyFunction string
 
-// The hash functions of HAProxy. An empty one is HAProxySDBM.
+// The hash functions of HAProxy. An empty function is HAProxySDBM.
 const (
 	HAProxySDBM  HAProxyFunction = "sdbm"
 	HAProxyDJB2  HAProxyFunction = "djb2"
@@ -21,7 +21,7 @@ const (
 	HAProxyCRC32 HAProxyFunction = "crc32"
 )
 
-// A HAProxyModifier is the last word of a hash-type.
+// A HAProxyModifier is the last word of a hash-type line.
 type HAProxyModifier string
 
 // HAProxyAvalanche is the only modifier.
@@ -44,25 +44,33 @@ var haproxyNames = form{"HAProxy", `the id of a server, from 1 to 2147483647, su
 //	balance url_param k
 //	hash-type consistent sdbm avalanche
 //
-// The function and the modifiers are the words after consistent. A hash key is the id of a
-// server in decimal, which is a number from 1 in the order of the server lines unless they
-// say otherwise. Give the server's name as the Name and its id as the HashKey. The weight is
-// the server's weight, from 1 to 256. The order of the servers does not matter.
+// The function and the modifiers are the words after consistent.
 //
-// A key is what the balance line takes from the request: for url_param the parameter as it
-// stands in the URL, with its escapes, which RawParam returns; for uri the path as it stands
-// there, without the query; for hdr the value of the header up to the first comma; for hash
-// the value of the expression. For source, GetHash takes what HAProxySource returns. Where a
-// request lacks the parameter, or where the header is missing or empty, HAProxy takes the
+// A hash key is the id of a server in decimal. Unless a server line sets it, the id
+// is the number of the line, from 1. Give the server's name as the Name and its id as
+// the HashKey. The weight is the server's weight, from 1 to 256. The order of the
+// servers does not matter.
+//
+// A key is what the balance line takes from the request:
+//
+//   - url_param: the parameter as written in the URL, with its escapes. RawParam
+//     returns it.
+//   - uri: the path as written in the URL, without the query.
+//   - hdr: the value of the header up to the first comma.
+//   - hash: the value of the expression.
+//   - source: GetHash takes what HAProxySource returns.
+//
+// If the parameter is missing, or the header is missing or empty, HAProxy takes the
 // servers in turn.
 //
-// A server that is down or disabled or weighs 0 is a Draining backend, not an Unhealthy one:
-// HAProxy takes its points out, and then other points are nearer to its keys.
+// A server that is down, disabled or of weight 0 is a Draining backend, not an
+// Unhealthy one: HAProxy removes its points, and other points are then nearer to its
+// keys.
 //
-// The tests compare it with HAProxy 2.6.12, which forwards random keys to random servers,
-// with all functions, weights, identifiers and servers that are disabled. Not covered are
-// the hash-key of a server in HAProxy 3, which makes points of another number than the id,
-// and hash-balance-factor, slowstart, backup servers and dynamic weights.
+// The tests compare with HAProxy 2.6.12, which forwards random keys to random
+// servers, with all functions, weights, ids and disabled servers. Not covered are
+// hash-key of HAProxy 3, which gives a server other points than its id does,
+// hash-balance-factor, slowstart, backup servers and dynamic weights.
 func HAProxy(function HAProxyFunction, modifiers ...HAProxyModifier) chash.RingOption {
 	const name = "haproxy"
 	function = cmp.Or(function, HAProxySDBM)
@@ -99,9 +107,10 @@ func (f HAProxyFunction) hash() func(key string) uint32 {
 	return nil
 }
 
-// HAProxySource returns the hash of a client's address for a backend with balance source, which
-// GetHash of a ring with the placement of HAProxy takes. The modifiers are those of the
-// hash-type; its function does not matter. The hash of an address that is not valid is 0.
+// HAProxySource returns the hash of a client's address under balance source. Pass it
+// to GetHash of a ring with the placement of HAProxy. The modifiers are those of the
+// hash-type. The function of the hash-type does not matter. The hash of an invalid
+// address is 0.
 func HAProxySource(client netip.Addr, modifiers ...HAProxyModifier) uint64 {
 	h := uint32(0)
 	for word := range slices.Chunk(client.AsSlice(), 4) {
@@ -113,7 +122,7 @@ func HAProxySource(client netip.Addr, modifiers ...HAProxyModifier) uint64 {
 	return uint64(h) << 32
 }
 
-// A haproxyPoint is a point as HAProxy has it.
+// A haproxyPoint is a point in HAProxy's own form.
 type haproxyPoint struct {
 	position  uint32
 	placement int
@@ -140,9 +149,10 @@ func haproxyPoints(placements []chash.Placement, _ []int) (ring, error) {
 	return nearest(points)
 }
 
-// nearest returns the ring on which the first point at or after a key is of the nearest of
-// the points, at equal distance of the one before: between each two neighbours, the
-// first has what reaches up to half way. No two points are at one position.
+// nearest turns points into a ring for chash. HAProxy gives a key to the nearest
+// point, at equal distance to the one before the key. A ring of chash gives a key to
+// the first point at or after it. So each point moves half way towards the next one.
+// No two points have the same position.
 func nearest(points []haproxyPoint) (ring, error) {
 	r, err := newRing(uint64(len(points)))
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"unsafe"
 )
 
-// This file has the hashes of 32 bits that the systems hash keys with.
+// This file has the systems' 32-bit hashes of keys.
 
-// bytesOf returns the bytes of a string without a copy, which would cost a lookup an
-// allocation. They must not be written.
+// bytesOf returns the bytes of a string without a copy. A copy would cost each lookup
+// an allocation. The bytes must not be written.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 func crc32Sum(key string) uint32 { return crc32.ChecksumIEEE(bytesOf(key)) }
@@ -22,10 +22,10 @@ func md5Word(key string) uint32 {
 	return binary.LittleEndian.Uint32(sum[:])
 }
 
-// signed is a byte as a C program sees it where characters are signed, as on x86.
+// signed returns a byte as a C program sees it on x86, where characters are signed.
 func signed(c byte) uint32 { return uint32(int8(c)) }
 
-// oneAtATime is Bob Jenkins' hash of that name, over signed characters.
+// oneAtATime is Bob Jenkins' one-at-a-time hash, over signed characters.
 func oneAtATime[S string | []byte](key S) uint32 {
 	h := uint32(0)
 	for i := range len(key) {
@@ -38,7 +38,7 @@ func oneAtATime[S string | []byte](key S) uint32 {
 	return h + h<<15
 }
 
-// sdbm is the hash of the database library of that name, as HAProxy has it.
+// sdbm is the hash of the database library sdbm, in HAProxy's form.
 func sdbm(key string) uint32 {
 	h := uint32(0)
 	for i := range len(key) {
@@ -56,7 +56,7 @@ func djb2(key string) uint32 {
 	return h
 }
 
-// wt6 is HAProxy's hash of that name.
+// wt6 is HAProxy's hash wt6.
 func wt6(key string) uint32 {
 	h0, h1 := uint32(0xA53C965A), uint32(0x5CA6953A)
 	s0, s1 := 6, 18
@@ -69,8 +69,8 @@ func wt6(key string) uint32 {
 	return h0 ^ h1
 }
 
-// avalanche is HAProxy's hash of 32 bits to 32 bits: Bob Jenkins' with six shifts and a
-// multiplication after it. It is a bijection.
+// avalanche is HAProxy's hash from 32 bits to 32 bits: Bob Jenkins' hash with six
+// shifts, then a multiplication. It is a bijection.
 func avalanche(a uint32) uint32 {
 	a = (a + 0x7ED55D16) + a<<12
 	a = (a ^ 0xC761C23C) ^ a>>19
@@ -105,8 +105,8 @@ func fnv1a(key string) uint32 {
 	return h
 }
 
-// fnv1Low is FNV-1 of 64 bits, cut to its low 32. These follow from the low 32 bits of
-// each step, which 32-bit arithmetic has.
+// fnv1Low is the low half of 64-bit FNV-1. The low half of each step depends on low
+// halves only, so 32-bit arithmetic is enough.
 func fnv1Low(key string) uint32 {
 	h := uint32(fnvOffset64 & 0xFFFFFFFF)
 	for i := range len(key) {
@@ -115,7 +115,7 @@ func fnv1Low(key string) uint32 {
 	return h
 }
 
-// fnv1aLow is likewise FNV-1a of 64 bits, which twemproxy computes in 32.
+// fnv1aLow is the low half of 64-bit FNV-1a, as twemproxy computes it.
 func fnv1aLow(key string) uint32 {
 	h := uint32(fnvOffset64 & 0xFFFFFFFF)
 	for i := range len(key) {

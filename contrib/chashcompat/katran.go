@@ -16,33 +16,36 @@ var katranNames = form{"Katran", `the 64-bit hash of an address in decimal, such
 	return ok
 }}
 
-// KatranV1 is the placement of a Katran balancer with hash function Maglev, its default. The
-// table size is that of WithTableSize, 65537 if none is set, as Katran's chRingSize.
+// KatranV1 is the placement of a Katran balancer with its default hash function,
+// Maglev. The table size is that of WithTableSize, Katran's chRingSize; the default
+// is 65537.
 //
-// A hash key is the 64-bit hash of a real's address in decimal. Katran takes the hash from the
-// library folly, which is not promised to be the same for ever, so that it must be had from
-// there. The weight is the real's weight. The order is that in which Katran's MaglevHash is
-// given the endpoints. Without an order it is that of the numbers, which is how its balancer
-// sorts them.
+// A hash key is the 64-bit hash of a real's address, in decimal. Take the hash from
+// the library folly, as Katran does: folly does not promise the same hash for ever.
+// The weight is the real's weight. The order is that in which Katran's MaglevHash
+// gets the endpoints. Without one, it is the order of the numbers, as in Katran's
+// balancer.
 //
-// Katran hashes a packet in the kernel. GetHash takes that hash, or the number of a slot. A
-// real of weight 0 is a Draining backend.
+// Katran hashes a packet in the kernel. GetHash takes that hash, or the number of a
+// slot.
 //
-// The tests compare every slot with those of Katran's sources at the commit 19f08fec, which
-// were compiled and recorded once; they are not run again. It is not promised how the kernel
-// hashes a packet, nor what it does with its table of connections.
+// A real of weight 0 is a Draining backend.
+//
+// The tests compare every slot with a recording of Katran's sources, commit 19f08fec.
+// They do not run the sources again. Not covered are the kernel's hash of a packet
+// and Katran's table of connections.
 func KatranV1(order ...string) chash.MaglevOption {
 	return katranOption("katran v1", katranV1, order)
 }
 
-// KatranV2 is KatranV1 for the hash function MaglevV2, which follows the weights: a light
-// backend may have no slot.
+// KatranV2 is KatranV1 for the hash function MaglevV2. That function follows the
+// weights: a light backend may have no slot.
 func KatranV2(order ...string) chash.MaglevOption {
 	return katranOption("katran v2", katranV2, order)
 }
 
-// katranOption returns the option for a table, in the order of the numbers if no other is
-// given.
+// katranOption returns the option for a table. Without an order, backends are sorted
+// by their numbers.
 func katranOption(name string, slots slotsFunc, o order) chash.MaglevOption {
 	sorted := func(placements []chash.Placement, arranged []int, size int) ([]uint32, error) {
 		if len(o) == 0 {
@@ -55,14 +58,14 @@ func katranOption(name string, slots slotsFunc, o order) chash.MaglevOption {
 	return tableOption(name, chash.DefaultTableSize, sorted, katranNames, o)
 }
 
-// katranNumber returns the number that a hash key is.
+// katranNumber returns a hash key as a number.
 func katranNumber(p chash.Placement) uint64 {
-	number, _ := parseNumber(p.HashKey, 64) // arrange has checked it
+	number, _ := parseNumber(p.HashKey, 64) // arrange has checked the hash key
 	return number
 }
 
-// newKatran returns a free table with the preferences of the placements. Katran's sums
-// have 32 bits, so that they overflow in tables of more than 65,537 slots.
+// newKatran returns a free table with the preferences of the placements. Katran's
+// sums have 32 bits. They overflow in tables of more than 65,537 slots.
 func newKatran(placements []chash.Placement, size int) *table {
 	t := newTable(size, len(placements), 32)
 	for p := range placements {
@@ -80,8 +83,8 @@ func katranHash(hash, salt, seed uint64) uint64 {
 	return first
 }
 
-// katranV1 gives each placement as many turns in the first round as it weighs, and one in
-// each round after that.
+// katranV1 gives each placement as many turns in the first round as its weight says,
+// and one turn in each later round.
 func katranV1(placements []chash.Placement, arranged []int, size int) ([]uint32, error) {
 	t := newKatran(placements, size)
 	turns := func(p int) uint64 { return uint64(placements[p].Weight) }
@@ -98,8 +101,8 @@ func katranV1(placements []chash.Placement, arranged []int, size int) ([]uint32,
 	return t.slots, nil
 }
 
-// katranV2 gives a placement a turn in each round in which the sum of its weight reaches
-// the largest weight once more.
+// katranV2 adds up a placement's weight in each round. The placement has a turn
+// whenever the sum reaches the largest weight once more.
 func katranV2(placements []chash.Placement, arranged []int, size int) ([]uint32, error) {
 	t := newKatran(placements, size)
 	largest := uint64(0)

@@ -11,8 +11,8 @@ import (
 // A LibmemcachedHash is a hash function of libmemcached.
 type LibmemcachedHash string
 
-// The hash functions of libmemcached that are covered. An empty one is its default,
-// LibmemcachedOneAtATime.
+// The hash functions of libmemcached that are covered. An empty one is libmemcached's
+// default, LibmemcachedOneAtATime.
 const (
 	LibmemcachedOneAtATime LibmemcachedHash = "one_at_a_time" // MEMCACHED_HASH_DEFAULT
 	LibmemcachedMD5        LibmemcachedHash = "md5"           // MEMCACHED_HASH_MD5
@@ -38,28 +38,31 @@ var libmemcachedNames = form{"libmemcached", `HOST:PORT or the path of a socket,
 // isSocket reports whether a name is the path of a socket.
 func isSocket(name string) bool { return strings.HasPrefix(name, "/") && isPlain(name) }
 
-// Libmemcached is the placement of a libmemcached client with a consistent distribution:
+// Libmemcached is the placement of a libmemcached client with a consistent
+// distribution:
 //
 //	memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_DISTRIBUTION, MEMCACHED_DISTRIBUTION_CONSISTENT);
 //
-// MEMCACHED_BEHAVIOR_KETAMA gives the same. The hash is MEMCACHED_BEHAVIOR_HASH, which
-// libmemcached uses for servers and keys alike; MEMCACHED_BEHAVIOR_KETAMA_HASH does not
-// matter. An empty one is the default.
+// MEMCACHED_BEHAVIOR_KETAMA gives the same. The hash is MEMCACHED_BEHAVIOR_HASH.
+// libmemcached uses it for servers and keys. MEMCACHED_BEHAVIOR_KETAMA_HASH does not
+// matter.
 //
-// A hash key is HOST:PORT as the client was given them, also with the port 11211, or the
-// path of a socket. The weight is the server's weight, of any size. As soon as one server weighs more
-// than 1, libmemcached has other points for all of them, and so has this; the tests set the
-// distribution before they add servers. The order is that of the servers. It matters where
-// two servers have a point at one position: then the first server has it.
+// A hash key is HOST:PORT as given to the client, also with the port 11211, or the
+// path of a socket. The weight is the server's weight, of any size. If any server
+// weighs more than 1, all servers have other points, as in libmemcached. The order is
+// that of the servers. If two servers have a point at the same position, the first
+// server has it.
 //
 // A key is the key without the prefix of MEMCACHED_CALLBACK_NAMESPACE, unless
 // MEMCACHED_BEHAVIOR_HASH_WITH_PREFIX_KEY is set.
 //
-// The tests compare it with libmemcached 1.1.4 for random servers, weights and keys, and
-// look for the keys that its client has stored on real servers. Like the library on x86, it
-// takes characters for signed. Other hashes are not covered, and it is not promised which
-// server a client takes after one has failed: with
-// MEMCACHED_BEHAVIOR_REMOVE_FAILED_SERVERS it is as if the server were removed.
+// With MEMCACHED_BEHAVIOR_REMOVE_FAILED_SERVERS, a failed server is as good as
+// removed.
+//
+// The tests compare with libmemcached 1.1.4, for random servers, weights and keys,
+// and look on real servers for keys that its client stored. They set the distribution
+// before they add servers. Characters are signed, as on x86. Not covered are other
+// hashes, and the server that a client takes after one has failed.
 func Libmemcached(hash LibmemcachedHash, order ...string) chash.RingOption {
 	const name = "libmemcached consistent"
 	h, err := hash.function()
@@ -72,8 +75,9 @@ func Libmemcached(hash LibmemcachedHash, order ...string) chash.RingOption {
 	return ringOption(name+" "+string(hash), h, libmemcachedPoints(h, libmemcachedLabel), libmemcachedNames, order)
 }
 
-// libmemcachedPoints returns the function for the points of a consistent distribution:
-// 100 for each backend or, if any has a weight, as many as the weighted one has.
+// libmemcachedPoints returns the function for the points of a consistent
+// distribution: 100 for each backend or, if any backend has a weight, as many as in
+// the weighted distribution.
 func libmemcachedPoints(hash func(key string) uint32, label func(name string) string) pointsFunc {
 	equal := labelled(hash, label)
 	return func(placements []chash.Placement, arranged []int) (ring, error) {
@@ -91,7 +95,7 @@ func libmemcachedLabel(name string) string {
 	return strings.TrimSuffix(name, memcachedPort) + "-"
 }
 
-// labelled returns the function that gives each placement 100 points, at the hashes of
+// labelled returns the function that gives each placement 100 points: the hashes of
 // its label and a number.
 func labelled(hash func(key string) uint32, label func(name string) string) pointsFunc {
 	const perBackend = 100
@@ -110,12 +114,13 @@ func labelled(hash func(key string) uint32, label func(name string) string) poin
 	}
 }
 
-// LibmemcachedWeighted is the placement of a libmemcached client with weighted ketama:
+// LibmemcachedWeighted is the placement of a libmemcached client with weighted
+// ketama:
 //
 //	memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, 1);
 //
-// PHP's OPT_LIBKETAMA_COMPATIBLE sets it too. Points and keys are hashed with MD5. All else
-// is as Libmemcached says.
+// PHP's OPT_LIBKETAMA_COMPATIBLE sets it too. MD5 hashes points and keys. All else is
+// as with Libmemcached.
 func LibmemcachedWeighted(order ...string) chash.RingOption {
 	return ringOption("libmemcached weighted", md5Word, libmemcachedWeighted, libmemcachedNames, order)
 }
@@ -124,14 +129,14 @@ func libmemcachedWeighted(placements []chash.Placement, arranged []int) (ring, e
 	return ketama(placements, arranged, libmemcachedLabel)
 }
 
-// Spymemcached is the placement of a libmemcached client that places servers as the Java
-// client spymemcached does:
+// Spymemcached is the placement of a libmemcached client that imitates the Java
+// client spymemcached:
 //
 //	memcached_behavior_set_distribution(pool, MEMCACHED_DISTRIBUTION_CONSISTENT_KETAMA_SPY);
 //	memcached_behavior_set(pool, MEMCACHED_BEHAVIOR_HASH, MEMCACHED_HASH_MD5);
 //
-// All else is as Libmemcached says. It is libmemcached that the tests compare with, and not
-// spymemcached itself, which also has the name of a host in its points where it knows one.
+// All else is as with Libmemcached. The tests compare with libmemcached, not with
+// spymemcached: its points also contain the host's name if it knows one.
 func Spymemcached(order ...string) chash.RingOption {
 	label := func(name string) string {
 		if isSocket(name) {
@@ -142,10 +147,10 @@ func Spymemcached(order ...string) chash.RingOption {
 	return ringOption("spymemcached", md5Word, libmemcachedPoints(md5Word, label), form{"spymemcached", libmemcachedNames.shape, libmemcachedNames.fits}, order)
 }
 
-// ketama returns the points of a ring on which each placement has about 160 by the
-// average weight, in fours. libmemcached and twemproxy compute their number in float32. They
-// also add 1e-10 before they round down, which never matters: what is below an integer is
-// farther from it.
+// ketama returns a ring on which a placement of average weight has about 160 points,
+// in groups of four. libmemcached and twemproxy compute the number in float32. They
+// also add 1e-10 before they round down. This never matters: a number below an
+// integer is farther from it.
 func ketama(placements []chash.Placement, arranged []int, label func(name string) string) (ring, error) {
 	n := float32(len(placements))
 	r, err := newRing(160 * uint64(len(placements)))

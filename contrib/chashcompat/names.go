@@ -9,7 +9,7 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A form is what hash keys of a system look like.
+// A form is the form of a system's hash keys.
 type form struct {
 	system string
 	shape  string // for a reader, with an example
@@ -26,7 +26,7 @@ func (f form) check(placements []chash.Placement) error {
 	return nil
 }
 
-// splitPort splits a name at its last colon if only digits follow, maybe none.
+// splitPort splits a name at its last colon, if only digits or nothing follows.
 func splitPort(name string) (host, port string, found bool) {
 	colon := strings.LastIndexByte(name, ':')
 	if colon < 0 || strings.Trim(name[colon+1:], "0123456789") != "" {
@@ -35,8 +35,8 @@ func splitPort(name string) (host, port string, found bool) {
 	return name[:colon], name[colon+1:], true
 }
 
-// isHost reports whether a text may be a host: a name, or an address, which is in
-// brackets or not if it is one of IPv6.
+// isHost reports whether a text may be a host: a name or an address. An IPv6 address
+// may be in brackets.
 func isHost(host string) bool {
 	if inner, found := strings.CutPrefix(host, "["); found {
 		inner, found = strings.CutSuffix(inner, "]")
@@ -71,8 +71,7 @@ func isHostPort(name string) bool {
 	return found && isHost(host) && isPort(port)
 }
 
-// parseNumber returns the number of some bits that a text is in decimal, written as a
-// computer writes it: without a sign or zeros before it.
+// parseNumber returns the number in a decimal text, without a sign or leading zeros.
 func parseNumber(text string, bits int) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(text, 10, bits)
 	return n, err == nil && strconv.FormatUint(n, 10) == text
@@ -83,5 +82,5 @@ func isPlain(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7F })
 }
 
-// anyName is the form of a system that takes any name.
+// anyName is the form of a system that takes every name.
 var anyName = form{"any", "any name", func(string) bool { return true }}

@@ -16,8 +16,8 @@ var nginxNames = form{"nginx", `HOST, HOST:PORT or unix:PATH, such as "10.0.0.1:
 	return isHost(host) && (!found || isPort(port))
 }}
 
-// cutUnix returns what follows the unix: of a name, in capitals or not, and reports
-// whether it begins so.
+// cutUnix returns what follows a leading "unix:", in upper or lower case, and reports
+// whether the name begins with it.
 func cutUnix(name string) (path string, found bool) {
 	const prefix = "unix:"
 	if len(name) < len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
@@ -30,21 +30,21 @@ func cutUnix(name string) (path string, found bool) {
 //
 //	hash $arg_k consistent;
 //
-// A hash key is the address of a server directive, as it stands there: HOST, HOST:PORT or
-// unix:PATH. The weight is its weight. The order is that of the server directives. It
-// matters where two servers have a point at one position: then the first server has it.
-// Without an order, the server with the smaller hash key has it.
+// A hash key is the address of a server directive as written there: HOST, HOST:PORT
+// or unix:PATH. The weight is the server's weight. The order is that of the server
+// directives. If two servers have a point at the same position, the first server has
+// it; without an order, the server with the smaller hash key.
 //
-// A key is the value of the directive's first argument. $arg_k is the parameter as it stands
-// in the URL, with its escapes: RawParam returns it. $http_x_key is the value of a header. An
-// empty key has no place: nginx takes the servers in turn.
+// A key is the value of the directive's first argument. $arg_k is the parameter as
+// written in the URL, with its escapes: RawParam returns it. $http_x_key is the value
+// of a header. For an empty key, nginx takes the servers in turn.
 //
 // A server that is down is an Unhealthy backend: its keys go to the next point.
 //
-// The tests compare it with nginx 1.22.1, which forwards random keys to random servers,
-// with weights, unix sockets and servers that are down. It is not promised where nginx sends
-// a request after 20 points of servers that are down or have failed, or what it does with
-// backup servers, max_conns, slow_start, and names that have several addresses.
+// The tests compare with nginx 1.22.1, which forwards random keys to random servers,
+// with weights, unix sockets and servers that are down. Not covered are a request
+// that met 20 points of failed servers, backup servers, max_conns, slow_start, and
+// names with several addresses.
 func Nginx(order ...string) chash.RingOption {
 	return ringOption("nginx", crc32Sum, nginxPoints, nginxNames, order)
 }

@@ -2,7 +2,7 @@ package chashcompat
 
 import "github.com/chash-go/chash"
 
-// A pointsFunc returns the points of placements, of which the indices are given in the
+// A pointsFunc returns the points of placements. The indices in arranged are in the
 // order of the configuration.
 type pointsFunc func(placements []chash.Placement, arranged []int) (ring, error)
 
@@ -26,11 +26,10 @@ func wideOption(name string, hash func(key string) uint64, points pointsFunc, na
 	})
 }
 
-// A slotsFunc fills the slots of a table, of which there are size.
+// A slotsFunc fills the slots of a table of a size.
 type slotsFunc func(placements []chash.Placement, arranged []int, size int) ([]uint32, error)
 
-// tableOption returns the option for a table, whose size is the usual one of the system if
-// no other is set.
+// tableOption returns the option for a table. The size is the system's default.
 func tableOption(name string, size int, slots slotsFunc, names form, o order) chash.MaglevOption {
 	return chash.WithTableLayout(chash.TableLayout{
 		Name:      name,
@@ -53,7 +52,7 @@ func arrange(placements []chash.Placement, names form, o order) ([]int, error) {
 	return o.arrange(placements)
 }
 
-// badRing returns the option that makes every call fail with an error.
+// badRing returns an option that makes every call return an error.
 func badRing(name string, err error) chash.RingOption {
 	return chash.WithRingLayout(chash.RingLayout{
 		Name:   name,

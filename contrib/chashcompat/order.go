@@ -8,12 +8,12 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// An order is the hash keys in the order of a configuration. It may have more than
-// there are backends. An empty one is that of the hash keys themselves.
+// An order is the hash keys in the order of a configuration. It may name more hash
+// keys than there are backends. If it is empty, the hash keys are in their own order.
 type order []string
 
-// arrange returns the indices of the placements, which are sorted by hash key, in that
-// order.
+// arrange returns the indices of the placements in that order. The placements are
+// sorted by hash key.
 func (o order) arrange(placements []chash.Placement) ([]int, error) {
 	arranged := make([]int, len(placements))
 	for i := range arranged {

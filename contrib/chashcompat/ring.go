@@ -10,7 +10,7 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A ring collects the points of a layout. Of points at one position the first one
+// A ring collects the points of a layout. Of points at the same position, the first
 // counts.
 type ring []chash.VirtualNode
 
@@ -22,13 +22,13 @@ func newRing(n uint64) (ring, error) {
 	return make(ring, 0, n), nil
 }
 
-// add adds a point at a position of 32 bits. The ring has positions of 64, so those of 32
-// are their upper halves; so are the hashes of keys.
+// add adds a point at a position of 32 bits. Positions of the ring have 64 bits:
+// those of 32 bits, and the hashes of keys, are their upper halves.
 func (r *ring) add(position uint32, placement int) {
 	*r = append(*r, chash.VirtualNode{Position: uint64(position) << 32, Placement: placement})
 }
 
-// addMD5 adds the four points that the MD5 of a label has.
+// addMD5 adds the four points in the MD5 of a label.
 func (r *ring) addMD5(label []byte, placement int) {
 	sum := md5.Sum(label)
 	for word := range slices.Chunk(sum[:], 4) {
@@ -36,7 +36,7 @@ func (r *ring) addMD5(label []byte, placement int) {
 	}
 }
 
-// wide makes a hash of 32 bits one for the positions of a ring.
+// wide makes a 64-bit hash for the ring from a 32-bit hash.
 func wide(hash func(key string) uint32) func(key string) uint64 {
 	return func(key string) uint64 { return uint64(hash(key)) << 32 }
 }
@@ -50,7 +50,7 @@ func totalWeight(placements []chash.Placement) uint64 {
 	return total
 }
 
-// boundedWeight is totalWeight for a system that has it in 32 bits: a larger one is an
+// boundedWeight is totalWeight for systems with 32-bit sums. A larger sum is an
 // ErrWeight.
 func boundedWeight(placements []chash.Placement) (uint64, error) {
 	total := totalWeight(placements)

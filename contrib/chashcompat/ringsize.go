@@ -10,17 +10,17 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A RingSize bounds the number of points of a ring. A 0 is the default of the system. Min is
-// at most Max, and Max at most 8388608, else the constructor returns ErrSetting.
+// A RingSize bounds the number of points of a ring. A 0 is the system's default. If
+// Min is above Max, or Max above 8388608, the constructor returns ErrSetting.
 type RingSize struct {
 	Min, Max uint64
 }
 
-// ringSizeLimit is the largest number of points that Envoy and grpc-go have.
+// ringSizeLimit is the largest number of points in Envoy and grpc-go.
 const ringSizeLimit = 8 << 20
 
-// option returns the option for a ring of that size, with the usual bounds of the system
-// in place of those that are 0.
+// option returns the option for a ring of that size. The system's defaults replace
+// bounds of 0.
 func (s RingSize) option(name string, usual RingSize, o order) chash.RingOption {
 	if s.Min == 0 {
 		s.Min = usual.Min
@@ -34,9 +34,9 @@ func (s RingSize) option(name string, usual RingSize, o order) chash.RingOption 
 	return wideOption(fmt.Sprintf("%s %d %d", name, s.Min, s.Max), xxhash.Sum64String, s.points, anyName, o)
 }
 
-// points returns the points of a ring on which the lightest backend has a whole number of
-// them and the others accordingly, which may be a fraction: then the number of all points
-// up to each backend is rounded up. So a backend may have none.
+// points returns the points of a ring. The lightest backend has a whole number of
+// points. The others have more in proportion, which may be a fraction. So the number
+// of points up to each backend is rounded up, and a backend may have none.
 func (s RingSize) points(placements []chash.Placement, arranged []int) (ring, error) {
 	shares, least, err := sharesOf(placements)
 	if err != nil {
@@ -50,8 +50,8 @@ func (s RingSize) points(placements []chash.Placement, arranged []int) (ring, er
 	var buf []byte
 	target := 0.0
 	for _, p := range arranged {
-		// Without the conversion some machines would fuse the product with the sum, which
-		// rounds once where the systems round twice.
+		// The conversion keeps machines from fusing product and sum. That would round
+		// once, while the systems round twice.
 		target += float64(scale * shares[p])
 		buf = append(append(buf[:0], placements[p].HashKey...), '_')
 		label := len(buf)

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// A table is slots being filled. Each backend has an order of preference, offset,
-// offset + skip, offset + 2*skip, ... modulo the number of slots, and takes the first
-// slot in it that is free when it has a turn.
+// A table is slots being filled. The order of preference of a backend is offset,
+// offset + skip, offset + 2*skip, ... modulo the number of slots. In a turn, the
+// backend takes the first free slot in its order.
 type table struct {
 	slots []uint32
 	free  int
-	next  []uint64 // by backend: the next preference, not reduced modulo the slots
+	next  []uint64 // by backend: the next preference, before the modulo
 	skip  []uint64
-	mask  uint64 // of the bits that the sums have
+	mask  uint64 // the bits of the sums
 }
 
-// unclaimed is in a slot that is free.
+// unclaimed marks a free slot.
 const unclaimed = ^uint32(0)
 
-// newTable returns a free table, for sums of some bits.
+// newTable returns a free table, for sums of that many bits.
 func newTable(size, backends, bits int) *table {
 	return &table{
 		slots: slices.Repeat([]uint32{unclaimed}, size),
@@ -37,11 +37,11 @@ func (t *table) prefer(backend int, offset, skip uint64) {
 	t.skip[backend] = skip%(size-1) + 1
 }
 
-// errEndless is returned where a backend never meets the slots that are free. That takes
-// sums that overflow.
+// errEndless is returned if a backend never meets a free slot. This takes sums that
+// overflow.
 var errEndless = errors.New("a backend never meets the slots that are free")
 
-// claim gives a backend its turn, while there is a free slot.
+// claim gives a backend a turn. The table must have a free slot.
 func (t *table) claim(backend int) error {
 	size, skip := uint64(len(t.slots)), t.skip[backend]
 	first := t.next[backend]
@@ -68,10 +68,10 @@ func (t *table) claim(backend int) error {
 	}
 }
 
-// fill gives the backends their turns in rounds, from 1 on, until no slot is free. Within
-// a round they are in the order given, each with one turn at most. The function returns
-// the round of a backend's turn number n, from 0; it is called for one n after the other.
-// The heaviest backend has a turn in every round.
+// fill gives the backends their turns in rounds, from 1 on, until no slot is free. In
+// a round, each backend has at most one turn, in the given order. The function
+// returns the round of turn n of a backend, from 0, and is called for each n in
+// sequence. The heaviest backend has a turn in every round.
 func (t *table) fill(arranged []int, round func(backend, n int) uint64) error {
 	s := newSchedule(len(t.slots), len(arranged))
 	turns := make([]int, len(arranged))
@@ -91,17 +91,17 @@ func (t *table) fill(arranged []int, round func(backend, n int) uint64) error {
 	return nil
 }
 
-// A schedule has the backends, by their ranks, in the rounds of their next turns. To look
-// at all backends in each round would take their number times that of the slots where one
-// of them is far heavier than the others.
+// A schedule keeps the ranks of the backends by the round of their next turn.
+// Otherwise each round would have to look at all backends. If one backend is far
+// heavier than the others, that takes backends times slots.
 type schedule struct {
 	first []int32 // by round: the first of a list of ranks, or -1
-	next  []int32 // by rank: the one after it
+	next  []int32 // by rank: the next in its list
 	taken []int32
 }
 
-// newSchedule returns an empty schedule. No round is later than the number of slots, since
-// each has a turn.
+// newSchedule returns an empty schedule. Each round has a turn, so no round is later
+// than the number of slots.
 func newSchedule(slots, backends int) *schedule {
 	return &schedule{
 		first: slices.Repeat([]int32{-1}, slots+1),
@@ -109,8 +109,7 @@ func newSchedule(slots, backends int) *schedule {
 	}
 }
 
-// enter enters the next turn of a rank. One that is later than the last round never
-// comes.
+// enter enters the next turn of a rank. A turn after the last round never comes.
 func (s *schedule) enter(rank int, round uint64) {
 	if round < uint64(len(s.first)) {
 		s.next[rank], s.first[round] = s.first[round], int32(rank)

@@ -13,15 +13,17 @@ import (
 //
 //	--receive.hashrings-algorithm=ketama
 //
-// A hash key is the address of an endpoint of the hashring, HOST:PORT. Weights do not count,
-// since Thanos has none. The order of the endpoints does not matter.
+// A hash key is the address of an endpoint of the hashring, HOST:PORT. Weights do not
+// count: Thanos has none. The order of the endpoints does not matter.
 //
-// A key is what ThanosKey returns for a tenant and the labels of a series. GetN returns the
-// endpoints of the replicas, the first of --receive.replication-factor.
+// A key is what ThanosKey returns for a tenant and the labels of a series. GetN
+// returns the endpoints of the replicas if n is --receive.replication-factor.
 //
-// The tests compare it with the hashring of Thanos 0.41.0, for random endpoints, tenants,
-// series and replicas. Not covered are zones (az), shuffle sharding, the algorithm hashmod and
-// the choice of the hashring of a tenant. A receiver that fails stays on the ring of Thanos.
+// A receiver that fails stays on the ring.
+//
+// The tests compare with the hashring of Thanos 0.41.0, for random endpoints,
+// tenants, series and replicas. Not covered are zones (az), shuffle sharding, the
+// algorithm hashmod and the choice of a tenant's hashring.
 func Thanos() chash.RingOption {
 	return wideOption("thanos", xxhash.Sum64String, thanosPoints, form{"Thanos", `HOST:PORT, such as "thanos-receive-0.thanos:10901"`, isHostPort}, nil)
 }
@@ -45,8 +47,8 @@ func thanosPoints(placements []chash.Placement, _ []int) (ring, error) {
 // A ThanosLabel is a label of a series.
 type ThanosLabel struct{ Name, Value string }
 
-// ThanosKey returns the key of a series for a ring with the placement of Thanos. The labels
-// are in the order in which the series has them, which is that of their names.
+// ThanosKey returns the key of a series for a ring with the placement of Thanos. The
+// labels must be in the order of the series, sorted by name.
 func ThanosKey(tenant string, labels ...ThanosLabel) string {
 	const end = '\xFF'
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 // A TwemproxyHash is the hash of a pool.
 type TwemproxyHash string
 
-// The hashes of twemproxy that are covered. An empty one is its default,
+// The hashes of twemproxy that are covered. An empty one is twemproxy's default,
 // TwemproxyFNV1a64.
 const (
 	TwemproxyFNV1a64    TwemproxyHash = "fnv1a_64"
@@ -45,8 +45,8 @@ func (h TwemproxyHash) function() func(key string) uint32 {
 	return nil
 }
 
-// twemproxyMaxName is the length of the longest name that fits: with a number of 10 digits
-// it has 272 bytes, and twemproxy cuts off what is beyond them.
+// twemproxyMaxName is the length of the longest name. With a number of 10 digits, it
+// has 272 bytes. twemproxy cuts off the rest.
 const twemproxyMaxName = 261
 
 var twemproxyNames = form{"twemproxy", `HOST:PORT without the weight, the path of a socket, or the name that follows them, of up to 261 bytes, such as "10.0.0.1:11211" or "alpha"`, func(name string) bool {
@@ -61,24 +61,26 @@ var twemproxyNames = form{"twemproxy", `HOST:PORT without the weight, the path o
 //	hash: fnv1a_64
 //	distribution: ketama
 //
-// The hash is that of the pool; an empty one is the default, fnv1a_64. A hash key is the
-// name at the end of a line of servers. If there is none, it is HOST:PORT as it stands there,
-// also with the port 11211, or the path of a socket. A name at the end of a line must not end
-// in :11211, which is cut off here, and must not begin with a slash, which is a socket here.
-// The weight is the weight of that line. All weights together are below 2^32. The order is
-// that of the lines. It matters where two servers have a point at one position: then the
-// first server has it.
+// The hash is that of the pool. An empty one is the default, fnv1a_64.
 //
-// A key is the key of the request. If the pool has a hash_tag, it is what TwemproxyKey
-// returns. Whatever the hash of the pool is, that of an empty key is 0. Redis has such a key.
+// A hash key is the name at the end of a servers line. Without a name, it is
+// HOST:PORT as written there, also with the port 11211, or the path of a socket. A
+// name must not end in :11211, which is cut off here, and must not begin with a
+// slash, which means a socket here. The weight is that of the line. All weights
+// together are below 2^32. The order is that of the lines. If two servers have a
+// point at the same position, the first server has it.
 //
-// A server that auto_eject_hosts has ejected is a Draining backend, since the others are then
-// placed without it.
+// A key is the key of the request. If the pool has a hash_tag, it is what
+// TwemproxyKey returns. The hash of an empty key is 0 for every hash of the pool.
+// Redis has such keys.
 //
-// The tests compare it with twemproxy 0.5.0, which stores random keys on real memcached
-// servers, with all these hashes, weights, names and hash tags. Like twemproxy on x86, it
-// takes characters for signed. Not covered are the hashes crc16, murmur, hsieh and jenkins
-// and the other distributions.
+// A server that auto_eject_hosts has ejected is a Draining backend: twemproxy then
+// places the others without it.
+//
+// The tests compare with twemproxy 0.5.0, which stores random keys on real memcached
+// servers, with all hashes above, weights, names and hash tags. Characters are
+// signed, as on x86. Not covered are the hashes crc16, murmur, hsieh and jenkins, and
+// other distributions.
 func Twemproxy(hash TwemproxyHash, order ...string) chash.RingOption {
 	const name = "twemproxy"
 	if hash == "" {
@@ -104,8 +106,8 @@ func twemproxyPoints(placements []chash.Placement, arranged []int) (ring, error)
 	return ketama(placements, arranged, twemproxyLabel)
 }
 
-// twemproxyLabel is the name of a server as twemproxy reads it from its line. That of a socket
-// has the colon before the weight.
+// twemproxyLabel is the name of a server as twemproxy reads it from its line. The
+// name of a socket keeps the colon before the weight.
 func twemproxyLabel(name string) string {
 	if isSocket(name) {
 		return name + ":-"
@@ -113,10 +115,10 @@ func twemproxyLabel(name string) string {
 	return strings.TrimSuffix(name, memcachedPort) + "-"
 }
 
-// TwemproxyKey returns the part of a key that twemproxy hashes for a pool with that hash_tag,
-// such as "{}": what is between the first of its first character and the next of its
-// second. It is the whole key where one of them is missing, where nothing is between them, and
-// for a hashTag that has not two bytes.
+// TwemproxyKey returns the part of a key that twemproxy hashes in a pool with that
+// hash_tag, such as "{}": the text between the first "{" and the next "}". The result
+// is the whole key if one of them is missing, if nothing is between them, or if the
+// hashTag does not have two bytes.
 func TwemproxyKey(key, hashTag string) string {
 	if len(hashTag) != 2 {
 		return key
