@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// patience returns when an RPC with that context stops waiting for a connection which
-// has been under way since a given time, and whether it ever does.
+// patience returns when an RPC with that context stops waiting for a connection, and
+// whether it ever does. The connection has been under way since a given time.
 //
-// It ends after limit. It also ends once the connection has been under way three times
-// as long as the RPC has left: so an RPC does not fail because its server is silent
-// while another one answers, and one that comes when the server has been silent for
-// long hardly waits at all. An RPC that begins with the connection waits for three
-// quarters of its time.
+// The wait ends after limit. It also ends when the connection has been under way
+// three times as long as the RPC has left. So an RPC does not fail on a silent server
+// while another server answers. If the server has been silent for long, a new RPC
+// hardly waits. An RPC that begins with the connection waits for three quarters of
+// its time.
 func patience(ctx context.Context, since time.Time, limit time.Duration) (end time.Time, ends bool) {
 	if limit != unlimited {
 		end, ends = since.Add(limit), true
@@ -28,8 +28,8 @@ func patience(ctx context.Context, since time.Time, limit time.Duration) (end ti
 	return end, ends
 }
 
-// An alarm calls ring at the earliest of the times that it was set to. Who needs it at
-// a later one sets it again from ring.
+// An alarm calls ring at the earliest time that was set. Callers who need a later
+// time set the alarm again from ring.
 type alarm struct {
 	ring func()
 
@@ -40,15 +40,15 @@ type alarm struct {
 	stopped bool
 }
 
-// epoch is what alarms count from, so that they go by the monotonic clock.
+// epoch is the start of the alarms' time, so that they use the monotonic clock.
 var epoch = time.Now()
 
-// grain is what an alarm's times are rounded up to, so that many RPCs with times of
-// their own do not ring it for each of them.
+// grain is the step to which times of alarms are rounded up. So many RPCs with
+// different times share one ring.
 const grain = 4 * time.Millisecond
 
-// set has the alarm ring at that time or before. While it is set to an earlier one,
-// this takes one read.
+// set makes the alarm ring at that time or before. If an earlier time is set, it
+// costs one read.
 func (a *alarm) set(at time.Time) {
 	next := at.Sub(epoch)/grain*grain + grain
 	if next < 0 || next > math.MaxInt64-grain || a.covers(next) {
@@ -73,7 +73,7 @@ func (a *alarm) covers(at time.Duration) bool {
 	return next != 0 && next <= int64(at)
 }
 
-// fire rings. What is set from here on is for another time.
+// fire rings. Times set from now on need another ring.
 func (a *alarm) fire() {
 	a.mu.Lock()
 	a.next.Store(0)

@@ -8,14 +8,14 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// An Annotator gives endpoints what their resolver does not know of: weights, hash
-// keys, attributes of other policies. Make one with [NewAnnotator] or [OpenFile], and
-// dial with
+// An Annotator gives endpoints what their resolver does not know: weights, hash keys,
+// attributes of other policies. Make one with [NewAnnotator] or [OpenFile], and dial
+// with
 //
 //	grpc.WithResolvers(annotator.Wrap(resolver.Get("dns")))
 //
-// One Annotator can serve any number of channels. It is safe for concurrent use by
-// multiple goroutines and must not be copied.
+// An Annotator can serve several channels. It is safe for concurrent use by multiple
+// goroutines and must not be copied.
 type Annotator struct {
 	annotate func(resolver.State) resolver.State
 
@@ -23,12 +23,12 @@ type Annotator struct {
 	conns map[*annotatedConn]struct{}
 }
 
-// NewAnnotator returns an Annotator that passes each endpoint to a function, which
-// returns it as the policies shall see it: see [SetWeight] and [SetHashKey]. The
-// function is called for all endpoints whenever the resolver tells of them, and in
-// Refresh, by several goroutines if there are several channels; it must not block, must
-// return the same for the same endpoint in every process that shall agree on the
-// mapping, and must not change the endpoint's slice of addresses.
+// NewAnnotator returns an Annotator that replaces each endpoint by the result of a
+// function: see [SetWeight] and [SetHashKey]. The function is called for all
+// endpoints at each update of the resolver and in Refresh. With several channels,
+// several goroutines call it. It must not block and must not change the endpoint's
+// slice of addresses. Processes that shall agree on the mapping need the same
+// results.
 func NewAnnotator(annotate func(resolver.Endpoint) resolver.Endpoint) *Annotator {
 	return newAnnotator(func(s resolver.State) resolver.State {
 		s.Endpoints = endpointsOf(s)
@@ -43,8 +43,8 @@ func newAnnotator(annotate func(resolver.State) resolver.State) *Annotator {
 	return &Annotator{annotate: annotate, conns: make(map[*annotatedConn]struct{})}
 }
 
-// endpointsOf returns a copy of the endpoints of a state. As in grpc-go, each address
-// is an endpoint where a resolver gives addresses only.
+// endpointsOf returns a copy of the endpoints of a state. If a resolver gives
+// addresses only, each address is an endpoint, as in grpc-go.
 func endpointsOf(s resolver.State) []resolver.Endpoint {
 	if s.Endpoints != nil {
 		return slices.Clone(s.Endpoints)
@@ -59,8 +59,9 @@ func endpointsOf(s resolver.State) []resolver.Endpoint {
 	return endpoints
 }
 
-// Refresh calls the function again for the endpoints of all channels: after what it
-// returns has changed. It returns when the channels know.
+// Refresh calls the function again for the endpoints of all channels. Call Refresh
+// when the function's results have changed. When it returns, the channels know the
+// new results.
 func (a *Annotator) Refresh() {
 	a.mu.Lock()
 	conns := slices.Collect(maps.Keys(a.conns))
@@ -70,8 +71,8 @@ func (a *Annotator) Refresh() {
 	}
 }
 
-// Wrap returns a builder of resolvers of the same scheme that annotate what those of b
-// tell of.
+// Wrap returns a builder of the same scheme. Its resolvers annotate the endpoints of
+// b's resolvers.
 func (a *Annotator) Wrap(b resolver.Builder) resolver.Builder {
 	wrapped := annotatedBuilder{b, a}
 	if o, ok := b.(resolver.AuthorityOverrider); ok {
@@ -118,12 +119,12 @@ func (r annotatedResolver) Close() {
 	r.Resolver.Close()
 }
 
-// An annotatedConn is what a wrapped resolver tells of endpoints.
+// An annotatedConn stands between a wrapped resolver and its channel.
 type annotatedConn struct {
 	resolver.ClientConn
 	annotate func(resolver.State) resolver.State
 
-	mu   sync.Mutex // also keeps the channel's states in the order of last
+	mu   sync.Mutex // the channel gets states in the order of last
 	last *resolver.State
 }
 
@@ -135,7 +136,7 @@ func (c *annotatedConn) UpdateState(s resolver.State) error {
 	return c.ClientConn.UpdateState(c.annotate(s))
 }
 
-// NewAddress is the old form of UpdateState, which keeps the service config.
+// NewAddress is the old form of UpdateState. It keeps the service config.
 func (c *annotatedConn) NewAddress(addresses []resolver.Address) {
 	c.mu.Lock()
 	s := resolver.State{Addresses: addresses}
@@ -143,10 +144,10 @@ func (c *annotatedConn) NewAddress(addresses []resolver.Address) {
 		s.ServiceConfig = c.last.ServiceConfig
 	}
 	c.mu.Unlock()
-	_ = c.UpdateState(s) // NewAddress has no way to say so
+	_ = c.UpdateState(s) // NewAddress cannot return an error
 }
 
-// refresh annotates the last state anew.
+// refresh annotates the last state again.
 func (c *annotatedConn) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

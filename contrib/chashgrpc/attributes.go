@@ -15,40 +15,40 @@ type (
 	weightAttribute  struct{}
 )
 
-// SetHashKey returns the endpoint with a hash key: what decides which keys are its
-// own, so that a server keeps them when its address changes. An empty hash key is as
-// good as none: then it is that of grpc-go's own resolver/ringhash or, without one,
-// the first of the endpoint's addresses in byte order. The attributes that the endpoint
-// has are kept.
+// SetHashKey returns the endpoint with a hash key. The hash key decides which keys
+// belong to the endpoint, so a server keeps its keys when its address changes. An
+// empty hash key counts as none: then the hash key is that of grpc-go's
+// resolver/ringhash or, without one, the first of the endpoint's addresses in byte
+// order. Other attributes stay.
 func SetHashKey(endpoint resolver.Endpoint, hashKey string) resolver.Endpoint {
 	endpoint.Attributes = endpoint.Attributes.WithValue(hashKeyAttribute{}, hashKey)
 	return endpoint
 }
 
 // SetWeight returns the endpoint with a weight: its share of the keys relative to
-// the others. A weight of 0 is as good as none: then it is that of grpc-go's own
-// experimental/balancer/weight, which xDS sets, or 1 without one. The attributes that
-// the endpoint has are kept.
+// others. A weight of 0 counts as none: then the weight is that of grpc-go's
+// experimental/balancer/weight, which xDS sets, or 1 without one. Other attributes
+// stay.
 func SetWeight(endpoint resolver.Endpoint, weight uint32) resolver.Endpoint {
 	endpoint.Attributes = endpoint.Attributes.WithValue(weightAttribute{}, weight)
 	return endpoint
 }
 
-// A member is what the mapping depends on of an endpoint, apart from its name.
+// A member is the part of an endpoint that the mapping depends on, without its name.
 type member struct {
 	hashKey string
 	weight  uint32
 }
 
-// A membership is the endpoints of an update that count.
+// A membership has the endpoints of an update that count.
 type membership struct {
 	order   []string // their names, in the order of the update
 	at      map[string]resolver.Endpoint
 	members map[string]member
 }
 
-// newMembership returns the endpoints that count: of several with the same addresses
-// the first, and none without an address.
+// newMembership returns the endpoints that count. Of several with the same addresses,
+// the first counts. An endpoint without an address does not.
 func newMembership(all []resolver.Endpoint) membership {
 	m := membership{
 		order:   make([]string, 0, len(all)),
@@ -85,9 +85,9 @@ func memberOf(e resolver.Endpoint) member {
 	return member{hashKey, max(w, 1)}
 }
 
-// firstAddress returns the endpoint's first address in byte order, so that the order
-// in which a resolver happens to give them moves no key. An IPv4 address comes before
-// an IPv6 address, which is in brackets.
+// firstAddress returns the endpoint's first address in byte order. So the resolver's
+// order of addresses moves no key. IPv4 addresses come before IPv6 addresses, which
+// are in brackets.
 func firstAddress(e resolver.Endpoint) string {
 	first := e.Addresses[0].Addr
 	for _, a := range e.Addresses[1:] {
@@ -96,11 +96,10 @@ func firstAddress(e resolver.Endpoint) string {
 	return first
 }
 
-// nameOf returns a name that an endpoint has in common with those which have the
-// same addresses in any order, and with no others: it is as resolver.EndpointMap
-// tells endpoints apart. One address is its own name, which saves an allocation
-// for most endpoints; the names of several begin with a quotation mark, and such an
-// address is quoted as well.
+// nameOf returns the name of an endpoint. Endpoints have the same name if they have
+// the same addresses in any order, as in resolver.EndpointMap. One address is its own
+// name: this saves an allocation for most endpoints. The names of several addresses
+// begin with a quotation mark. A single address that does so too is quoted.
 func nameOf(e resolver.Endpoint) string {
 	if len(e.Addresses) == 1 {
 		if name := e.Addresses[0].Addr; name != "" && name[0] != '"' {

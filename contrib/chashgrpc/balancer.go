@@ -28,7 +28,7 @@ func init() {
 
 var logger = grpclog.Component("chashgrpc")
 
-// A builder is one of the two policies.
+// A builder builds the balancers of one of the two policies.
 type builder struct {
 	name       string
 	newMapping func(backends, layout) (mapping, error)
@@ -46,7 +46,7 @@ func (b builder) ParseConfig(text json.RawMessage) (serviceconfig.LoadBalancingC
 	return c, nil
 }
 
-// Build returns a balancer with this policy for a channel.
+// Build returns the balancer of a channel.
 func (b builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balancer.Balancer {
 	p := &policy{ClientConn: cc, kind: b, opts: opts, reason: errNoEndpoints}
 	p.alarm.ring = p.wake
@@ -54,10 +54,10 @@ func (b builder) Build(cc balancer.ClientConn, opts balancer.BuildOptions) balan
 	return p
 }
 
-// A policy is the balancer of one channel: it maps keys to endpoints, each of which
-// sees to its connection.
+// A policy is the balancer of one channel. It maps keys to endpoints. Each endpoint
+// takes care of its connection.
 type policy struct {
-	balancer.ClientConn // of the channel, which is also that of the endpoints
+	balancer.ClientConn // of the channel; endpoints use it too
 	kind                builder
 	opts                balancer.BuildOptions
 
@@ -65,36 +65,36 @@ type policy struct {
 	turn  atomic.Uint64 // of RPCs without a key
 	picks picks
 
-	// mu guards what follows. The leaves of endpoints call UpdateState with locks of
-	// their own held, so no call to one may be made under mu.
+	// mu guards the fields below. A leaf of an endpoint calls UpdateState while it holds
+	// its own locks. So never call a leaf under mu.
 	mu        sync.Mutex
 	config    *config
-	mapping   mapping              // nil until the first update that it can be made of
+	mapping   mapping              // nil until the first update that fits
 	layout    layout               // of the mapping
-	members   map[string]member    // what the mapping holds, by name
+	members   map[string]member    // of the mapping, by name
 	endpoints map[string]*endpoint // the same endpoints
 	count     counts               // of their states
-	reason    error                // why there are none
+	reason    error                // why there are no endpoints
 	refused   error                // why the last update was refused
 	order     []*endpoint          // the same endpoints, by name
-	failure   *link                // the last one with a connection error
-	quiet     bool                 // while an update is under way, at whose end a picker is published
+	failure   *link                // the last link with a connection error
+	quiet     bool                 // during an update, which publishes a picker at its end
 	closed    bool
 
-	// given are the attributes of the resolver's last state, and enabled the same with
-	// pick_first's health listener. Only calls that gRPC serializes use them and handles.
+	// given are the attributes of the resolver's last state. enabled adds pick_first's
+	// health listener. gRPC serializes the calls that use these fields and handles.
 	given, enabled *attributes.Attributes
 	handles        []*Handle
 }
 
-// UpdateClientConnState takes what the resolver and the service config say. Where the
-// mapping cannot be made so, the configuration, the hash keys and the weights stay as
-// they were, and so do the endpoints that are still in the list; no others do.
+// UpdateClientConnState takes an update of the resolver and the service config. If no
+// mapping can be made, the configuration, hash keys and weights stay as they were.
+// Endpoints that left the list leave, and new endpoints do not come.
 func (p *policy) UpdateClientConnState(s balancer.ClientConnState) error {
 	p.watched(s.ResolverState.Attributes)
 	list := newMembership(s.ResolverState.Endpoints)
-	// From here on no key leads to an endpoint that is gone, and RPCs of keys that
-	// lead to new ones wait for their connections.
+	// After adopt, no key leads to an endpoint that is gone. RPCs of keys that lead to
+	// new endpoints wait for their connections.
 	gone, err := p.adopt(s.BalancerConfig, list)
 	for _, e := range gone {
 		e.close()
@@ -110,10 +110,10 @@ func (p *policy) UpdateClientConnState(s balancer.ClientConnState) error {
 	return nil
 }
 
-// adopt makes the members and the configuration those of the policy, and returns the
-// endpoints that are gone. It changes the mapping at most once, and not if it is the
-// same already. On an error it takes from the policy what is not in the list. Until the
-// caller says otherwise, no picker is published.
+// adopt takes over the members and the configuration, and returns the endpoints that
+// are gone. It changes the mapping at most once, and not at all if the mapping stays
+// the same. On an error, it only removes the endpoints that are not in the list. No
+// picker is published until the caller ends quiet.
 func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, list membership) (gone []*endpoint, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,8 +141,8 @@ func (p *policy) adopt(given serviceconfig.LoadBalancingConfig, list membership)
 	return gone, err
 }
 
-// configuration returns what the policy is given as its own type. A policy above this
-// one may give none.
+// configuration returns a given configuration in its own type. A policy above may
+// give none.
 func (p *policy) configuration(given serviceconfig.LoadBalancingConfig) (*config, error) {
 	if given == nil {
 		return p.kind.parse([]byte("{}"))
@@ -153,8 +153,8 @@ func (p *policy) configuration(given serviceconfig.LoadBalancingConfig) (*config
 	return nil, fmt.Errorf("%w of %s: it is a %T", ErrInvalidConfig, p.kind.name, given)
 }
 
-// fit makes the mapping that of the members and the configuration or, on an error,
-// leaves all as it is. The caller holds mu.
+// fit makes the mapping of the members and the configuration. On an error, nothing
+// changes. The caller holds mu.
 func (p *policy) fit(c *config, members map[string]member) error {
 	layout := c.layout
 	if p.kind.name == RingName {
@@ -194,28 +194,28 @@ func (p *policy) fit(c *config, members map[string]member) error {
 	return p.configure(c)
 }
 
-// configure makes a configuration of the mapping's layout that of the policy. It was
-// parsed, so that its load factor is a valid one. The caller holds mu.
+// configure adopts a configuration with the layout of the mapping. Its load factor is
+// valid, since it was parsed. The caller holds mu.
 func (p *policy) configure(c *config) error {
 	p.config = c
 	return p.mapping.SetLoadFactor(c.loadFactor)
 }
 
-// refuse keeps, of an update that does not fit, what the policy has already. RPCs are
-// told the reason if that is nothing. The caller holds mu.
+// refuse handles an update that does not fit: the policy keeps what it has. If that
+// is nothing, RPCs fail with the reason. The caller holds mu.
 func (p *policy) refuse(reason error, members map[string]member) {
 	logger.Warningf("%s: update refused: %v", p.kind.name, reason)
 	if p.mapping != nil {
 		left := maps.Clone(p.members)
 		maps.DeleteFunc(left, func(name string, _ member) bool { _, found := members[name]; return !found })
 		if err := p.fit(p.config, left); err != nil {
-			logger.Errorf("%s: %v", p.kind.name, err) // fewer of what did fit
+			logger.Errorf("%s: %v", p.kind.name, err) // does not happen: these are some of the members that fit
 		}
 	}
 	p.reason = reason
 }
 
-// connectTo gives the endpoints of the list what the resolver says of them.
+// connectTo gives the endpoints of the list the resolver's state.
 func (p *policy) connectTo(list membership, s resolver.State) {
 	if p.enabled == nil || s.Attributes != p.given {
 		p.given, p.enabled = s.Attributes, pickfirst.EnableHealthListener(s).Attributes
@@ -230,16 +230,16 @@ func (p *policy) connectTo(list membership, s resolver.State) {
 	p.mu.Unlock()
 	for i, e := range known {
 		if e == nil {
-			continue // of an update that was refused
+			continue // the update was refused
 		}
 		e.update(list.at[list.order[i]], s, lazy)
 		if !lazy {
-			e.want() // it may be IDLE from when the policy was lazy
+			e.want() // the endpoint may be IDLE since the policy was lazy
 		}
 	}
 }
 
-// connected takes the news of an endpoint's connection, and reports whether the
+// connected takes a new state of an endpoint's connection. It reports whether the
 // endpoint should connect again.
 func (p *policy) connected(e *endpoint, s balancer.State) (again bool) {
 	p.mu.Lock()
@@ -254,8 +254,8 @@ func (p *policy) connected(e *endpoint, s balancer.State) (again bool) {
 		return again
 	}
 	after.asked.Store(again)
-	// The link comes first, so that whom the mapping leads here finds it. After both,
-	// publish has RPCs that have found one of before pick again.
+	// The link changes before the mapping, so that RPCs of keys that come here find the
+	// new link. publish then makes RPCs pick again that found the old state of one.
 	e.link.Store(after)
 	p.count[before.state]--
 	p.count[after.state]++
@@ -263,7 +263,7 @@ func (p *policy) connected(e *endpoint, s balancer.State) (again bool) {
 		p.failure = after
 	}
 	if before.health() != after.health() {
-		_ = p.mapping.SetState(e.name, after.health()) // it has that name
+		_ = p.mapping.SetState(e.name, after.health()) // the mapping has that name
 	}
 	p.publish()
 	return again
@@ -288,9 +288,9 @@ func (p *policy) publish() {
 	p.ClientConn.UpdateState(balancer.State{ConnectivityState: state, Picker: p.newPicker()})
 }
 
-// keepTrying sees to it that a lazy policy whose servers fail has one that connects,
-// as gRFC A42 wants it: no RPC may come that would ask for a connection, where a policy
-// above this one has turned to another. The caller holds mu.
+// keepTrying keeps one server connecting in a lazy policy whose servers fail, as gRFC
+// A42 wants. Otherwise nobody might ask for a connection: a policy above may have
+// turned to another child, so that no RPC comes. The caller holds mu.
 func (p *policy) keepTrying(state connectivity.State) {
 	if state == connectivity.Idle || p.count[connectivity.Connecting] > 0 || p.count[connectivity.Idle] == 0 {
 		return
@@ -298,8 +298,8 @@ func (p *policy) keepTrying(state connectivity.State) {
 	p.wantOne()
 }
 
-// wantOne asks for a connection to the first endpoint by name that is IDLE, if there
-// is one: the same in every call, until it connects. The caller holds mu.
+// wantOne asks the first IDLE endpoint by name to connect, the same endpoint until it
+// does. The caller holds mu.
 func (p *policy) wantOne() {
 	for _, e := range p.order {
 		if e.link.Load().state == connectivity.Idle {
@@ -309,7 +309,7 @@ func (p *policy) wantOne() {
 	}
 }
 
-// widen asks for one more connection, unless one is being made.
+// widen asks for one more connection, unless an endpoint is connecting.
 func (p *policy) widen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -346,7 +346,7 @@ func (c *counts) aggregate() connectivity.State {
 	return connectivity.TransientFailure
 }
 
-// ResolverError takes an error of the resolver. The endpoints that there are stay.
+// ResolverError takes an error of the resolver. The present endpoints stay.
 func (p *policy) ResolverError(err error) {
 	p.mu.Lock()
 	if len(p.endpoints) == 0 {
@@ -365,8 +365,8 @@ func (p *policy) UpdateSubConnState(sc balancer.SubConn, s balancer.SubConnState
 	logger.Errorf("%s: unexpected UpdateSubConnState(%v, %+v)", p.kind.name, sc, s)
 }
 
-// ExitIdle connects what is not connected. A lazy policy connects one endpoint, so that
-// who waits for the channel to be READY does not wait in vain.
+// ExitIdle connects all endpoints. A lazy policy connects one, so that the channel
+// becomes READY for a caller who waits for this.
 func (p *policy) ExitIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/grpc/balancer"
 )
 
-// A boundedPicker is a picker that keeps the load of endpoints within bounds.
+// A boundedPicker is a picker that bounds the load of endpoints.
 type boundedPicker struct{ picker }
 
-// Pick picks for the RPC's key, or from the next in turn on, the first endpoint that
-// has room, and counts the RPC in until it ends.
+// Pick picks the first endpoint with room, in the order of the RPC's key or, without
+// a key, from the next in turn on. The RPC counts until it ends.
 func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	key, found := keyOf(info.Ctx, p.header)
 	if !found {
@@ -39,9 +39,9 @@ func (p *boundedPicker) Pick(info balancer.PickInfo) (balancer.PickResult, error
 	return wait()
 }
 
-// any picks from the next in turn on. While that is not READY, which it may be for long
-// in a lazy policy, it picks among those that are: from the key on that is the name of
-// the one whose turn it is, which is to say from anywhere.
+// any picks for an RPC without a key, from the next in turn on. In a lazy policy,
+// that endpoint may stay unconnected for long. Then any picks among the READY
+// endpoints, in the order of a key: the name of the endpoint whose turn it is.
 func (p *boundedPicker) any(info balancer.PickInfo) (balancer.PickResult, error) {
 	if p.down != nil {
 		return p.down.picker.Pick(info)
@@ -62,8 +62,8 @@ func (p *boundedPicker) any(info balancer.PickInfo) (balancer.PickResult, error)
 	return wait()
 }
 
-// A hold is the lease of an RPC in flight. It is used again for others, so that an RPC
-// allocates nothing for it: gRPC calls Done once.
+// A hold has the lease of an RPC in flight. Holds are reused, so that an RPC
+// allocates none. This is safe: gRPC calls Done once.
 type hold struct {
 	lease chash.Lease[*endpoint]
 	done  func(balancer.DoneInfo) // of the endpoint's own picker, or nil
@@ -81,7 +81,7 @@ func newHold() *hold {
 	return h
 }
 
-// pick picks the connection of the endpoint that the hold has a lease on.
+// pick picks the connection of the leased endpoint.
 func (h *hold) pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	result, err := h.lease.Value.pick(info)
 	if err != nil {

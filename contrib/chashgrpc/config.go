@@ -13,47 +13,47 @@ import (
 	"google.golang.org/grpc/serviceconfig"
 )
 
-// The names of the policies, as a service config has them.
+// The names of the policies in a service config.
 const (
 	MaglevName = "chash_maglev"
 	RingName   = "chash_ring"
 )
 
-// ErrInvalidConfig is wrapped by the errors of a policy's configuration that chash
-// itself has no error for: an unknown field, a field of the other policy, a header
-// that cannot be a key, or no JSON object of the right types. Change the service
-// config. errors.Is finds it, and the errors of chash, in what ParseConfig of the
-// registered builder returns; grpc.NewClient keeps only the text.
+// ErrInvalidConfig is wrapped by errors of a policy's configuration for which chash
+// has no error: an unknown field, a field of the other policy, an invalid header, or
+// text that is not a JSON object of the right types. Change the service config.
+// errors.Is finds this error, and the errors of chash, in the result of ParseConfig
+// of the registered builder. grpc.NewClient keeps only the text.
 var ErrInvalidConfig = errors.New("chashgrpc: invalid configuration")
 
 // A config is the parsed configuration of a policy.
 type config struct {
 	serviceconfig.LoadBalancingConfig
 
-	text        json.RawMessage // what it was parsed from
+	text        json.RawMessage // the parsed text
 	layout      layout
 	header      string        // in lower case, empty for none
-	bounded     bool          // a load factor was given
-	loadFactor  float64       // if so
+	bounded     bool          // whether there is a load factor
+	loadFactor  float64       // if bounded
 	connectWait time.Duration // unlimited without a limit
 	lazy        bool
 }
 
-// MarshalJSON returns what the configuration was parsed from. The policies that xDS puts
-// above this one write it out and have it parsed again.
+// MarshalJSON returns the parsed text. The policies of xDS above this one write it
+// out and parse it again.
 func (c *config) MarshalJSON() ([]byte, error) { return c.text, nil }
 
-// unlimited is a connectWait that never ends.
+// unlimited is a connectWait without an end.
 const unlimited = time.Duration(math.MaxInt64)
 
-// A field is one of the configuration.
+// A field is a field of the configuration.
 type field struct {
 	name   string
-	policy string // the only one that has it; empty for both
+	policy string // empty for both
 	set    func(c *config, value json.RawMessage) error
 }
 
-// fields are sorted by name, as the error for an unknown one lists them.
+// fields are sorted by name, for the error that lists them.
 var fields = []field{
 	{"connectWait", "", func(c *config, v json.RawMessage) error { return parseDuration(v, &c.connectWait) }},
 	{"lazy", "", func(c *config, v json.RawMessage) error { return json.Unmarshal(v, &c.lazy) }},
@@ -68,8 +68,8 @@ var fields = []field{
 	{"unitWeight", RingName, func(c *config, v json.RawMessage) error { return parseWeight(v, &c.layout.unit) }},
 }
 
-// parse returns the configuration in the JSON text, or an error for one that no
-// endpoints could be used with.
+// parse returns the configuration in the JSON text. It returns an error if no
+// endpoints could ever fit the configuration.
 func (b builder) parse(text []byte) (*config, error) {
 	c := &config{
 		text:        slices.Clone(text),
@@ -83,15 +83,15 @@ func (b builder) parse(text []byte) (*config, error) {
 	}
 	for _, member := range given {
 		f, err := b.field(member.name)
-		if err == nil && string(member.value) != "null" { // which stands for the default
+		if err == nil && string(member.value) != "null" { // null is the default
 			err = f.set(c, member.value)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w of %s: %s: %w", ErrInvalidConfig, b.name, member.name, err)
 		}
 	}
-	// An empty mapping costs nothing, and checks the rest. With a unit it would not check
-	// the replicas.
+	// An empty mapping costs nothing and checks the rest. A unit would keep it from
+	// checking the replicas.
 	plain := c.layout
 	plain.unit = 0
 	m, err := b.newMapping(nil, plain)
@@ -123,8 +123,8 @@ func (b builder) field(name string) (field, error) {
 	return field{}, fmt.Errorf("%s; the fields are %s", what, strings.Join(known, ", "))
 }
 
-// parseHeader follows gRFC A76: a header is what can be a key of metadata, but no
-// binary one.
+// parseHeader follows gRFC A76: a header may be any key of metadata that is not
+// binary.
 func parseHeader(value json.RawMessage, to *string) error {
 	var given string
 	if err := json.Unmarshal(value, &given); err != nil {

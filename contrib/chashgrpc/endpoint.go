@@ -13,12 +13,11 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// An endpoint is what the mapping leads to: one server with a pick_first policy of
-// its own, for which it stands in as the channel.
+// An endpoint is one server with a pick_first policy of its own, the leaf. To the
+// leaf, the endpoint is the channel.
 //
-// grpc-go's endpointsharding would keep such policies too. But it tells of all
-// endpoints whenever one of them changes its state, which for N servers that connect
-// at the same time takes time of order N*N.
+// grpc-go's endpointsharding keeps such leaves too. But each change of state makes it
+// report all endpoints. If N servers connect at the same time, this takes N*N steps.
 type endpoint struct {
 	balancer.ClientConn // of the channel; UpdateState is intercepted
 	policy              *policy
@@ -26,38 +25,38 @@ type endpoint struct {
 
 	link atomic.Pointer[link]
 
-	// mu serializes the calls to the leaf. The leaf calls UpdateState, and with it
-	// takes policy.mu, so that no call to the leaf may be made under policy.mu.
+	// mu serializes the calls to the leaf. The leaf calls UpdateState, which takes
+	// policy.mu. So never call the leaf under policy.mu.
 	mu     sync.Mutex
 	leaf   balancer.Balancer // nil until a connection is wanted
 	closed bool
-	given  balancer.ClientConnState // what the leaf works with, or will
+	given  balancer.ClientConnState // to the leaf, now or later
 }
 
-// A link is the connection of an endpoint as picks see it. It is immutable apart from
-// asked; policy.mu guards its replacement.
+// A link is the connection of an endpoint, as picks see it. It is immutable apart
+// from asked. policy.mu guards its replacement.
 type link struct {
 	state connectivity.State
 
-	// picker is that of the leaf. In READY it leads to the connection, which may be
-	// lost by the time that it is used: then gRPC waits for the next picker. In
-	// TRANSIENT_FAILURE it returns the connection error.
+	// picker is the leaf's. In READY it returns the connection. If the connection is
+	// lost meanwhile, gRPC waits for the next picker. In TRANSIENT_FAILURE, picker
+	// returns the connection error.
 	picker balancer.Picker
 
-	// result is what every pick returns, if fixed: in READY a pick_first policy has one
-	// connection until it tells of another state, so that it is asked once.
+	// result is the result of every pick, if fixed. In READY, a pick_first policy keeps
+	// one connection until it reports another state. So one question is enough.
 	result balancer.PickResult
 	fixed  bool
 
 	since time.Time   // when CONNECTING began
-	asked atomic.Bool // in IDLE: whether a connection has been asked for
+	asked atomic.Bool // whether an IDLE endpoint was asked to connect
 }
 
 // leafBuilder is grpc-go's pick_first. Its init function runs before this.
 var leafBuilder = balancer.Get(pickfirst.Name)
 
-// newEndpoint returns an endpoint without a leaf. If it is not lazy, it is about to
-// connect.
+// newEndpoint returns an endpoint without a leaf. If it is not lazy, it counts as
+// connecting.
 func newEndpoint(p *policy, name string, lazy bool) *endpoint {
 	e := &endpoint{ClientConn: p.ClientConn, policy: p, name: name}
 	l := &link{state: connectivity.Idle}
@@ -71,8 +70,8 @@ func newEndpoint(p *policy, name string, lazy bool) *endpoint {
 // ready reports whether the connection is READY.
 func (e *endpoint) ready() bool { return e.link.Load().state == connectivity.Ready }
 
-// health returns the state of an endpoint's backend. Keys stay with a server while its
-// connection is being made, as gRFC A61 has it, and leave it while that fails.
+// health returns the state of an endpoint's backend. Keys stay with a server while it
+// connects, as in gRFC A61. They leave it while the connection fails.
 func (l *link) health() chash.State {
 	if l.state == connectivity.TransientFailure {
 		return chash.Unhealthy
@@ -80,10 +79,9 @@ func (l *link) health() chash.State {
 	return chash.Healthy
 }
 
-// next returns the link that follows when the leaf tells of a state, or nil where
-// nothing changes. Of a server in TRANSIENT_FAILURE only READY is news, and another
-// error: so gRFC A62 has it, and so a server whose health checks fail does not have
-// RPCs wait again and again.
+// next returns the link after a new state of the leaf, or nil if nothing changes. In
+// TRANSIENT_FAILURE, only READY and another error are changes, as in gRFC A62. So
+// RPCs do not wait again and again for a server whose health checks fail.
 func (l *link) next(s balancer.State) *link {
 	switch state := s.ConnectivityState; {
 	case state == l.state && state != connectivity.TransientFailure && state != connectivity.Ready,
@@ -114,14 +112,14 @@ func (l *link) pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return l.picker.Pick(info)
 }
 
-// UpdateState is called by the leaf, possibly in a call that holds e.mu.
+// UpdateState is called by the leaf. The caller may hold e.mu.
 func (e *endpoint) UpdateState(s balancer.State) {
 	if e.policy.connected(e, s) {
 		go e.connect()
 	}
 }
 
-// update gives the endpoint what the resolver says of it.
+// update gives the endpoint its part of the resolver's state.
 func (e *endpoint) update(at resolver.Endpoint, s resolver.State, lazy bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -136,13 +134,13 @@ func (e *endpoint) update(at resolver.Endpoint, s resolver.State, lazy bool) {
 	}
 }
 
-// knows reports whether an update tells the leaf nothing new. The caller holds e.mu.
+// knows reports whether an update brings the leaf nothing new. The caller holds e.mu.
 func (e *endpoint) knows(at resolver.Endpoint, s resolver.State) bool {
 	old := e.given.ResolverState
 	return len(old.Endpoints) > 0 && old.Attributes == s.Attributes && sameAddresses(old.Endpoints[0], at)
 }
 
-// build makes the leaf, which connects. The caller holds e.mu.
+// build makes the leaf, which then connects. The caller holds e.mu.
 func (e *endpoint) build() {
 	e.leaf = leafBuilder.Build(e, e.policy.opts)
 	e.tell()
@@ -168,8 +166,8 @@ func (e *endpoint) connect() {
 	}
 }
 
-// want asks for a connection if the endpoint is IDLE, and reports whether this is the
-// first call since it is. It does not block.
+// want asks for a connection if the endpoint is IDLE. It reports whether this was the
+// first request since then. It does not block.
 func (e *endpoint) want() bool {
 	l := e.link.Load()
 	if l.state != connectivity.Idle || l.asked.Swap(true) {
@@ -201,7 +199,7 @@ func (e *endpoint) close() {
 	}
 }
 
-// addresses returns the endpoint's addresses in the order of the resolver.
+// addresses returns the endpoint's addresses in the resolver's order.
 func (e *endpoint) addresses() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

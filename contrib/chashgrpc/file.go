@@ -13,39 +13,41 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// ErrInvalidFile is wrapped by the errors of OpenFile and Reload for a file whose
-// content is not of its form: change the file. The text names the address.
+// ErrInvalidFile is wrapped by errors of OpenFile and Reload for a file with wrong
+// content. Change the file. The text names the address.
 var ErrInvalidFile = errors.New("chashgrpc: invalid file of endpoints")
 
-// A File is an [Annotator] that has weights and hash keys from a file. It is a JSON
-// object by address; each field may be left out:
+// A File is an [Annotator] with weights and hash keys from a file. The file is a JSON
+// object by address. Each field may be left out:
 //
 //	{
 //		"10.0.0.7:50051": {"weight": 3},
 //		"10.0.0.9:50051": {"weight": 1, "hashKey": "pod-1"}
 //	}
 //
-// An endpoint has what stands for one of its addresses, the first of them in byte order
-// that is there, and keeps what its resolver says where the file says nothing. A weight
-// is an integer from 1 to 2^32-1. Make one with [OpenFile]; it is safe for concurrent
-// use by multiple goroutines and must not be copied.
+// An endpoint with several addresses takes the entry of the first one, in byte order,
+// that has an entry. Where the file says nothing, the resolver's attributes stay. A
+// weight is an integer from 1 to 2^32-1.
+//
+// Make a File with [OpenFile]. It is safe for concurrent use by multiple goroutines
+// and must not be copied.
 type File struct {
 	*Annotator
 	path    string
 	entries atomic.Pointer[map[string]member] // hashKey empty and weight 0 for none
 
 	mu      sync.Mutex
-	content []byte // that Reload has seen last
-	err     error  // of it
+	content []byte // of the last Reload
+	err     error  // of content
 
 	stop    func()
 	stopped chan struct{}
 }
 
-// OpenFile reads a file, and reads it again in intervals until Close is called; with an
-// interval of 0 or below only in Reload. A file that is not there, or not of its form,
-// is an error here; later it is logged, Err returns why, and the last good content stays
-// in use.
+// OpenFile reads a file, and reads it again after each interval until Close. With an
+// interval of 0 or below, only Reload reads it again. A missing or invalid file is an
+// error here. Later such a file is logged, Err returns why, and the last good content
+// stays in use. The errors are those of Reload.
 func OpenFile(path string, interval time.Duration) (*File, error) {
 	f := &File{path: path, stopped: make(chan struct{})}
 	f.Annotator = NewAnnotator(f.annotate)
@@ -62,9 +64,9 @@ func OpenFile(path string, interval time.Duration) (*File, error) {
 	return f, nil
 }
 
-// watch reads the file again and again. It looks at the content, not at the time of the
-// last change, so that it also sees a file that is replaced with its folder, as
-// Kubernetes does it.
+// watch reads the file after each interval. It compares the content, not the time of
+// the last change. So it also sees a file that is replaced with its folder, as in
+// Kubernetes.
 func (f *File) watch(interval time.Duration, done <-chan struct{}) {
 	defer close(f.stopped)
 	ticker := time.NewTicker(interval)
@@ -82,8 +84,8 @@ func (f *File) watch(interval time.Duration, done <-chan struct{}) {
 	}
 }
 
-// Reload reads the file now. Where its content has changed, all channels know the new
-// weights and hash keys when it returns. The errors are those of os.ReadFile and
+// Reload reads the file now. If the content has changed, all channels know the new
+// weights and hash keys when Reload returns. The errors are those of os.ReadFile, and
 // ErrInvalidFile.
 func (f *File) Reload() error {
 	f.mu.Lock()
@@ -107,20 +109,20 @@ func (f *File) Reload() error {
 	return nil
 }
 
-// Err returns why the file as it is now is not in use, or nil if it is.
+// Err returns why the present file is not in use, or nil if it is.
 func (f *File) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
 }
 
-// Close ends the reading of the file. What it said last stays in use.
+// Close stops the reading of the file. The last good content stays in use.
 func (f *File) Close() {
 	f.stop()
 	<-f.stopped
 }
 
-// annotate returns the endpoint with what the file says of it.
+// annotate returns the endpoint with its entry of the file.
 func (f *File) annotate(e resolver.Endpoint) resolver.Endpoint {
 	entries := *f.entries.Load()
 	name, entry := "", member{}

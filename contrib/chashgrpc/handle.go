@@ -13,30 +13,30 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// A Handle is one look at what a policy does: which server has a key and why, how its
-// connections are, how evenly the keys are spread. There are two ways to one:
-// [ForTarget], and a Handle of the caller's own that is passed with the dial options,
+// A Handle shows what a policy does: which server has a key and why, the state of the
+// connections, and how evenly the keys are spread. Get one from [ForTarget], or pass
+// your own with the dial options:
 //
 //	var handle chashgrpc.Handle
 //	conn, err := grpc.NewClient(target, grpc.WithResolvers(handle.Wrap(resolver.Get("dns"))), ...)
 //
-// It follows the channel: idleness ends a policy, and the next RPC begins another one.
-// Where it has several policies, as with a policy above them that has several children,
-// or several channels, it shows the one that began last. While it has none it shows an
-// empty one.
+// A Handle follows its channel: idleness ends a policy, and the next RPC begins a new
+// one. With several policies, it shows the one that began last. There are several if
+// a policy above has several children, or with several channels. Without a policy, it
+// shows an empty table or ring.
 //
-// A Handle has what chashprom collects from. The zero Handle is ready for use; it is
+// chashprom takes a Handle as a structure. The zero Handle is ready for use. It is
 // safe for concurrent use by multiple goroutines and must not be copied.
 type Handle struct {
 	mu       sync.Mutex
-	policies []*policy // in the order of their beginnings
+	policies []*policy // oldest first
 	picks    picks     // of policies that have ended
 	kept     bool      // whether ForTarget has returned it; the registry guards this
 }
 
-// ForTarget returns the Handle of all channels in this process to a target, in the form
-// that ClientConn.CanonicalTarget returns, such as "dns:///greeter:50051". It is the
-// same Handle for the same target, whether there are such channels already or not.
+// ForTarget returns the Handle of all channels to a target in this process. The
+// target has the form of ClientConn.CanonicalTarget, such as "dns:///greeter:50051".
+// The same target has the same Handle, also before it has a channel.
 func ForTarget(target string) *Handle {
 	registry.mu.Lock()
 	defer registry.mu.Unlock()
@@ -45,7 +45,7 @@ func ForTarget(target string) *Handle {
 	return h
 }
 
-// registry has the Handles of all targets that have a channel or were asked for.
+// registry has the Handles of all targets with a channel or a call of ForTarget.
 var registry = targets{at: make(map[string]*Handle)}
 
 type targets struct {
@@ -63,7 +63,7 @@ func (t *targets) handle(target string) *Handle {
 	return h
 }
 
-// begin makes a policy known that has begun.
+// begin registers a policy that has begun.
 func (t *targets) begin(p *policy) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,11 +83,11 @@ func (t *targets) end(p *policy) {
 
 type handleAttribute struct{}
 
-// Wrap returns a builder of the same scheme, whose resolvers bring the Handle to the
-// policies of their channels. An [Annotator] may wrap the result, and the other way
+// Wrap returns a builder of the same scheme. Its resolvers bring the Handle to the
+// policies of their channels. An [Annotator] may wrap the result, or the other way
 // round.
 func (h *Handle) Wrap(b resolver.Builder) resolver.Builder {
-	alone := attributes.New(handleAttribute{}, h) // the same each time, so that it is no news
+	alone := attributes.New(handleAttribute{}, h) // always the same pointer, so that it is no change
 	return newAnnotator(func(s resolver.State) resolver.State {
 		if s.Attributes == nil {
 			s.Attributes = alone
@@ -98,7 +98,7 @@ func (h *Handle) Wrap(b resolver.Builder) resolver.Builder {
 	}).Wrap(b)
 }
 
-// watched makes the Handles those of a policy that has begun, or has another state.
+// watched adds the policy to a Handle that it has just been given.
 func (p *policy) watched(a *attributes.Attributes) {
 	h, _ := a.Value(handleAttribute{}).(*Handle)
 	if h != nil && !slices.Contains(p.handles, h) {
@@ -113,7 +113,7 @@ func (h *Handle) add(p *policy) {
 	h.policies = append(h.policies, p)
 }
 
-// busy reports whether there is a policy.
+// busy reports whether the Handle has a policy.
 func (h *Handle) busy() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +130,7 @@ func (h *Handle) remove(p *policy) {
 	h.picks.failed.Add(p.picks.failed.Load())
 }
 
-// mapping returns the newest mapping that there is, or nil.
+// mapping returns the newest mapping, or nil if there is none.
 func (h *Handle) mapping() mapping {
 	h.mu.Lock()
 	policies := slices.Clone(h.policies)
@@ -148,7 +148,7 @@ func (h *Handle) mapping() mapping {
 
 // An EndpointStatus is an endpoint as a policy sees it.
 type EndpointStatus struct {
-	Name      string   // in Stats, Shares and Explain: its address, or all of them, quoted
+	Name      string   // as in Stats, Shares and Explain: the address, or several, quoted
 	Addresses []string // in the order of the resolver
 	HashKey   string
 	Weight    uint32
@@ -156,7 +156,7 @@ type EndpointStatus struct {
 	Err       error // of the connection, in TRANSIENT_FAILURE
 }
 
-// Endpoints returns the endpoints, sorted by name. It takes time for each of them.
+// Endpoints returns the endpoints, sorted by name, in time for each of them.
 func (h *Handle) Endpoints() []EndpointStatus {
 	h.mu.Lock()
 	policies := slices.Clone(h.policies)
@@ -193,10 +193,10 @@ func (l *link) status() (state connectivity.State, err error) {
 	return l.state, err
 }
 
-// Endpoint returns the name of the endpoint that has the key now: that of its own server
-// or, while that has failed, of the one that stands in. Its connection may be in the
-// making. Without an endpoint the error is chash.ErrNoBackends, where all have failed it
-// is chash.ErrNoHealthyBackends.
+// Endpoint returns the name of the endpoint that has the key now: its own or, while
+// that has failed, the next candidate. Its connection may not be READY yet. The
+// errors are chash.ErrNoBackends without endpoints, and chash.ErrNoHealthyBackends if
+// all have failed.
 func (h *Handle) Endpoint(key string) (name string, err error) {
 	m := h.mapping()
 	if m == nil {
@@ -209,9 +209,8 @@ func (h *Handle) Endpoint(key string) (name string, err error) {
 	return e.name, nil
 }
 
-// Explain returns how a key comes to its endpoint, as the Explain of chash does. An
-// endpoint is "unhealthy" there while it is in TRANSIENT_FAILURE, and "healthy"
-// otherwise.
+// Explain returns how a key comes to its endpoint, like Explain of chash. An endpoint
+// is "unhealthy" while it is in TRANSIENT_FAILURE, else "healthy".
 func (h *Handle) Explain(key string) chash.Explanation {
 	if m := h.mapping(); m != nil {
 		return m.Explain(key)
@@ -219,8 +218,8 @@ func (h *Handle) Explain(key string) chash.Explanation {
 	return chash.Explanation{Key: key, Home: -1, Probes: []chash.Probe{}, Err: chash.ErrNoBackends}
 }
 
-// Stats returns figures of the table or ring, as the Stats of chash does. An endpoint counts
-// as Healthy there unless it has failed: its connection may be in the making, or idle.
+// Stats returns the statistics of the table or ring, like Stats of chash. Each
+// endpoint that has not failed counts as Healthy, also while it connects or is idle.
 func (h *Handle) Stats() chash.Stats {
 	if m := h.mapping(); m != nil {
 		return m.Stats()
@@ -228,8 +227,7 @@ func (h *Handle) Stats() chash.Stats {
 	return chash.Stats{Loads: map[string]int64{}}
 }
 
-// Shares returns the share of each endpoint in the key space, as the Shares of chash
-// does.
+// Shares returns the share of each endpoint in the key space, like Shares of chash.
 func (h *Handle) Shares() []chash.Share {
 	if m := h.mapping(); m != nil {
 		return m.Shares()
@@ -237,8 +235,9 @@ func (h *Handle) Shares() []chash.Share {
 	return []chash.Share{}
 }
 
-// Fingerprint returns that of the table or ring: it is equal in processes whose keys go
-// to the same servers while none has failed.
+// Fingerprint returns the fingerprint of the table or ring. It is equal in processes
+// whose keys go to the same servers while no server has failed. It is 0 without a
+// policy.
 func (h *Handle) Fingerprint() uint64 {
 	if m := h.mapping(); m != nil {
 		return m.Fingerprint()
@@ -246,7 +245,7 @@ func (h *Handle) Fingerprint() uint64 {
 	return 0
 }
 
-// LiveFingerprint is Fingerprint with the servers that have failed taken into account.
+// LiveFingerprint is Fingerprint with failed servers taken into account.
 func (h *Handle) LiveFingerprint() uint64 {
 	if m := h.mapping(); m != nil {
 		return m.LiveFingerprint()
@@ -254,7 +253,7 @@ func (h *Handle) LiveFingerprint() uint64 {
 	return 0
 }
 
-// Refused returns why the last update of the resolver was refused, or nil if it was not.
+// Refused returns why the policy refused the last update of the resolver, or nil.
 func (h *Handle) Refused() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -267,18 +266,18 @@ func (h *Handle) Refused() error {
 	return p.refused
 }
 
-// Picks counts the picks of RPCs with a key that found no READY connection to their
-// server. gRPC picks for an RPC that waits whenever the state of a channel changes, so
-// that one RPC may count several times.
+// Picks counts picks for keys whose server had no READY connection. gRPC picks again
+// for a waiting RPC whenever the state of the channel changes, so one RPC may count
+// several times.
 type Picks struct {
-	Waited    uint64 // for the connection
-	Elsewhere uint64 // to another server, after connectWait or because of the deadline
-	Failed    uint64 // because all servers have failed
+	Waited    uint64 // waited for the connection
+	Elsewhere uint64 // went to another server, after connectWait or for the deadline
+	Failed    uint64 // failed, as all servers had failed
 }
 
 type picks struct{ waited, elsewhere, failed atomic.Uint64 }
 
-// Picks returns the sum over all policies that the Handle has and had.
+// Picks returns the sum over all present and past policies of the Handle.
 func (h *Handle) Picks() Picks {
 	h.mu.Lock()
 	defer h.mu.Unlock()

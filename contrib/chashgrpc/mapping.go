@@ -6,15 +6,15 @@ import (
 	"github.com/chash-go/chash"
 )
 
-// A layout is what a mapping is made with: another layout needs another mapping.
+// A layout has the options of a mapping. Another layout needs another mapping.
 type layout struct {
 	tableSize int    // of chash_maglev
 	replicas  int    // of chash_ring
-	unit      uint32 // of chash_ring: the weight of replicas points; 0 for one that suits the weights
+	unit      uint32 // of chash_ring; 0 for a unit that suits the weights
 	seed      uint64
 }
 
-// A mapping is what the policies need of a chash.Maglev or a chash.Ring.
+// A mapping has the calls of a chash.Maglev or a chash.Ring that the policies need.
 type mapping interface {
 	Get(key string) (*endpoint, error)
 	GetN(key string, n int) ([]*endpoint, error)
@@ -43,20 +43,21 @@ func newRing(b backends, l layout) (mapping, error) {
 	return chash.NewRing(b, chash.WithReplicas(l.replicas), chash.WithUnitWeight(max(l.unit, 1)), chash.WithSeed(l.seed))
 }
 
-// The most that the weights on a ring sum up to, in units: for each endpoint on average,
-// and together, which is some four million points with the usual replicas.
+// The limits for the sum of the weights on a ring, in units: on average, and in
+// total. The total is about four million points with the default replicas.
 const (
 	maxMeanUnits = 64
 	maxUnits     = 1 << 22 / chash.DefaultReplicas
 )
 
-// withUnit returns the layout with a unit weight that suits the members, if none is set.
+// withUnit returns the layout with a unit weight that suits the members, unless one
+// is set.
 //
-// It is 1 as long as the ring is not too large with that. Otherwise it is the smallest
-// weight, which then has as many points as a weight of 1 has elsewhere: so weights of
-// which only the ratios mean anything, such as those of xDS, which always sum up to about
-// 2^31, give the same points whatever their scale. Where that is still too small, it is
-// doubled until the ring is not too large.
+// The unit is 1 if the ring is then within the limits. Otherwise it is the smallest
+// weight, which then has as many points as a weight of 1 usually has. So only the
+// ratios of the weights matter, not their scale. The weights of xDS, for example,
+// always have a sum of about 2^31. If the ring is still too large, the unit is
+// doubled until it fits.
 func (l layout) withUnit(members map[string]member) layout {
 	if l.unit != 0 {
 		return l

@@ -8,21 +8,21 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// A picker picks by a mapping that it shares with the pickers before and after
-// it. It is immutable apart from its turns; the mapping and the links change underneath,
-// so that it may find an endpoint READY that was not, and the other way round. Whenever
-// they change, gRPC gets another picker, and RPCs that wait pick again.
+// A picker picks with a mapping that all pickers of a policy share. It is immutable
+// apart from its turns. The mapping and the links may change during a pick, so a
+// picker may see an endpoint READY that was not, or the reverse. After each change
+// gRPC gets another picker, and waiting RPCs pick again.
 type picker struct {
 	policy  *policy
 	mapping mapping
-	table   *chash.Maglev[*endpoint] // the mapping, if it is one; else nil
+	table   *chash.Maglev[*endpoint] // the mapping if it is a Maglev, else nil
 	header  string                   // of config
 	config  *config
 	turns   *turns
-	down    *link // the last connection error, if every connection fails; else nil
+	down    *link // the last failed link if all have failed, else nil
 }
 
-// newPicker returns a picker for the state of this moment. The caller holds mu.
+// newPicker returns a picker for the present state. The caller holds mu.
 func (p *policy) newPicker() balancer.Picker {
 	next := picker{policy: p, mapping: p.mapping, header: p.config.header, config: p.config, turns: p.newTurns()}
 	next.table, _ = p.mapping.(*chash.Maglev[*endpoint])
@@ -54,7 +54,8 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	return p.instead(e, key, info)
 }
 
-// get returns the endpoint of a key. A call that is not through the interface is faster.
+// get returns the endpoint of a key. A direct call is faster than one through the
+// interface.
 func (p *picker) get(key string) (*endpoint, error) {
 	if p.table != nil {
 		return p.table.Get(key)
@@ -62,7 +63,7 @@ func (p *picker) get(key string) (*endpoint, error) {
 	return p.mapping.Get(key)
 }
 
-// pick picks the endpoint's connection. Where that has been lost since the caller
+// pick picks the endpoint's connection. If the connection was lost since the caller
 // looked, another picker is on its way.
 func (e *endpoint) pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	if l := e.link.Load(); l.state == connectivity.Ready {
@@ -76,7 +77,8 @@ func wait() (balancer.PickResult, error) {
 	return balancer.PickResult{}, balancer.ErrNoSubConnAvailable
 }
 
-// instead picks for an RPC whose own endpoint is not READY: it waits, or goes elsewhere.
+// instead picks for an RPC whose own endpoint is not READY: the RPC waits or goes
+// elsewhere.
 func (p *picker) instead(own *endpoint, key string, info balancer.PickInfo) (balancer.PickResult, error) {
 	if p.waits(own, key, info) {
 		p.policy.picks.waited.Add(1)
@@ -91,15 +93,15 @@ func (p *picker) instead(own *endpoint, key string, info balancer.PickInfo) (bal
 	return e.pick(info)
 }
 
-// waits reports whether an RPC is to wait for its own endpoint, and sees to it that
-// gRPC picks again when it no longer is.
+// waits reports whether an RPC waits for its own endpoint. If the wait has an end,
+// gRPC picks again then.
 func (p *picker) waits(own *endpoint, key string, info balancer.PickInfo) bool {
 	if own.want() && p.config.lazy {
 		p.warm(key)
 	}
 	l := own.link.Load()
 	if l.state != connectivity.Connecting {
-		return true // it is about to connect, or another picker is on its way
+		return true // the endpoint is about to connect, or another picker is on its way
 	}
 	end, ends := patience(info.Ctx, l.since, p.config.connectWait)
 	if ends && !time.Now().Before(end) {
@@ -111,14 +113,15 @@ func (p *picker) waits(own *endpoint, key string, info balancer.PickInfo) bool {
 	return true
 }
 
-// warm asks for a connection to the key's next endpoint, so that a failover finds it.
+// warm asks the key's next endpoint to connect, so that a failover finds a
+// connection.
 func (p *picker) warm(key string) {
 	if two, err := p.mapping.GetN(key, 2); err == nil && len(two) == 2 {
 		two[1].want()
 	}
 }
 
-// elsewhere returns the first endpoint in the key's order that is READY, or nil.
+// elsewhere returns the first READY endpoint in the key's order, or nil.
 func (p *picker) elsewhere(key string) *endpoint {
 	e, err := p.mapping.GetFunc(key, p.accept())
 	if err != nil {
@@ -127,8 +130,8 @@ func (p *picker) elsewhere(key string) *endpoint {
 	return e
 }
 
-// accept returns a function that reports whether an endpoint is READY. In a lazy policy
-// the function asks the first one that is IDLE to connect.
+// accept returns a function that reports whether an endpoint is READY. In a lazy
+// policy, the function asks the first IDLE endpoint to connect.
 func (p *picker) accept() func(*endpoint) bool {
 	if !p.config.lazy {
 		return (*endpoint).ready
@@ -140,8 +143,8 @@ func (p *picker) accept() func(*endpoint) bool {
 	}
 }
 
-// fail ends an RPC of a key where every connection fails: with the error of the key's
-// own server.
+// fail ends an RPC when every connection fails, with the error of the key's own
+// server.
 func (p *picker) fail(key string, info balancer.PickInfo) (balancer.PickResult, error) {
 	if own, err := p.mapping.Owner(key); err == nil {
 		if l := own.Value.link.Load(); l.state == connectivity.TransientFailure {
@@ -152,8 +155,8 @@ func (p *picker) fail(key string, info balancer.PickInfo) (balancer.PickResult, 
 	return wait() // another picker is on its way
 }
 
-// any picks the next READY endpoint in turn, for an RPC without a key. Where none is
-// READY, the RPC waits while one may be, and otherwise fails with the last error.
+// any picks the next READY endpoint in turn, for an RPC without a key. If none is
+// READY, the RPC waits. If all have failed, it fails with the last error.
 func (p *picker) any(info balancer.PickInfo) (balancer.PickResult, error) {
 	if p.down != nil {
 		return p.down.picker.Pick(info)

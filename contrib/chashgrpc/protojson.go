@@ -11,18 +11,17 @@ import (
 	"time"
 )
 
-// A service config is the JSON form of a protocol buffer: a number may stand in a
-// string, as those of 64 bits always do, an integer may have an exponent, and a
-// duration is a string that ends in "s". A name of a field must be exact and may
-// stand once.
+// A service config is the JSON form of a protocol buffer. A number may be a string, and
+// a 64-bit number always is. An integer may have an exponent. A duration is a string
+// that ends in "s". The name of a field must be exact and may appear once.
 
-// An objectMember is a name and a value of a JSON object.
+// An objectMember is a member of a JSON object.
 type objectMember struct {
 	name  string
 	value json.RawMessage
 }
 
-// parseObject returns the members of the JSON object in the text, in their order.
+// parseObject returns the members of a JSON object, in order.
 func parseObject(text []byte) ([]objectMember, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if token, err := decoder.Token(); err != nil {
@@ -37,7 +36,7 @@ func parseObject(text []byte) ([]objectMember, error) {
 		if err != nil {
 			return nil, err
 		}
-		name, _ := token.(string) // the decoder takes nothing else there
+		name, _ := token.(string) // always a string
 		if seen[name] {
 			return nil, fmt.Errorf("field %q is there twice", name)
 		}
@@ -57,7 +56,7 @@ func parseObject(text []byte) ([]objectMember, error) {
 	return members, nil
 }
 
-// number returns the text of a JSON number, in a string or not.
+// number returns the text of a JSON number, with or without quotes.
 func number(value json.RawMessage) (string, error) {
 	text := string(value)
 	if len(text) > 0 && text[0] == '"' {
@@ -121,8 +120,8 @@ func parseInt(value json.RawMessage, to *int) error {
 	return nil
 }
 
-// exactly returns a number such as 1e3 or 7.0 and reports whether it is an integer
-// which a float64 holds exactly.
+// exactly parses a number such as 1e3 or 7.0. It reports whether the number is an
+// integer that a float64 holds exactly.
 func exactly(text string) (f float64, exact bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	return f, err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53

@@ -6,15 +6,15 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// turns are those of RPCs without a key: each READY endpoint has the next one. They
-// belong to one picker.
+// turns are the turns of RPCs without a key: each RPC takes the next READY endpoint.
+// They belong to one picker.
 type turns struct {
 	policy *policy
 	all    []*endpoint
 	wider  atomic.Bool // whether one more endpoint is to connect
 
-	// ready are those of all that were READY when the first RPC came: a channel whose
-	// RPCs have keys never makes the list.
+	// ready are the endpoints that were READY when the first RPC came. A channel whose
+	// RPCs all have keys never makes the list.
 	ready atomic.Pointer[[]*endpoint]
 }
 
@@ -44,8 +44,9 @@ func (t *turns) next() *endpoint {
 	return (*ready)[t.policy.turn.Add(1)%uint64(len(*ready))]
 }
 
-// widen has one endpoint of a lazy policy connect if none is about to, as gRFC A76
-// wants it of RPCs without a key: one after the other, they get to know them all.
+// widen makes one IDLE endpoint of a lazy policy connect if none is connecting, as
+// gRFC A76 wants for RPCs without a key. So all endpoints connect one after the
+// other.
 func (t *turns) widen() {
 	if t.wider.Load() && t.wider.Swap(false) {
 		go t.policy.widen()
