@@ -368,6 +368,7 @@ func (f *form[T]) read(r *reader) error {
 }
 
 func (f *form[T]) readOptions(r *reader) error {
+	sized := false
 	for last := byte(optionEnd); ; {
 		number, err := r.byte()
 		if err != nil {
@@ -390,7 +391,7 @@ func (f *form[T]) readOptions(r *reader) error {
 		case number <= last:
 			return fmt.Errorf("option %d after %d", number, last)
 		case number == optionSize && value <= math.MaxInt32: // more is no structure's size
-			f.size = int(value)
+			f.size, sized = int(value), true
 		case number == optionSeed && value != 0:
 			f.seed = value
 		case number == optionHash:
@@ -406,12 +407,18 @@ func (f *form[T]) readOptions(r *reader) error {
 		last = number
 	}
 	switch {
+	case !sized:
+		return errors.New("no size")
 	case f.hashed && f.seed != 0:
 		return errors.New("a seed and a hash function")
 	case f.layout != "" && f.seed != 0:
 		return errors.New("a seed and a layout")
 	case f.layout != "" && f.kind == kindRing && f.size != 0:
 		return errors.New("replicas and a layout")
+	case f.layout != "" && f.unit != 1:
+		return errors.New("a unit weight and a layout")
+	case f.layout != "" && f.slack != nil:
+		return errors.New("a slack and a layout")
 	}
 	return nil
 }
@@ -481,7 +488,7 @@ type reader []byte
 
 var errShort = errors.New("cut short")
 
-// take returns the next n bytes.
+// bytes returns the next n bytes.
 func (r *reader) bytes(n uint64) ([]byte, error) {
 	if n > uint64(len(*r)) {
 		return nil, errShort

@@ -361,7 +361,7 @@ func TestUnmarshal_Inconsistent(t *testing.T) {
 			change func(f *form)
 			part   string
 		}{
-			{"no size", func(f *form) { f.options = nil }, " 0"},
+			{"no size", func(f *form) { f.options = nil }, "no size"},
 			{"size 0", func(f *form) { f.options[0].value = 0 }, " 0"},
 			{"size beyond any int", func(f *form) { f.options[0].value = 1 << 63 }, "option 1"},
 			{"seed 0", func(f *form) { f.options = append(f.options, formOption{2, 0}) }, "option 2"},

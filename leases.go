@@ -237,7 +237,7 @@ func (s *snapshot[T, L]) begin(q *search) {
 	q.walk = s.layout.WalkAgain(q.hash, q.key, q.bare)
 }
 
-// next returns the next placement and whether there was one. In a rotation, where the
+// candidate returns the next placement and whether there was one. In a rotation, where the
 // turn's placement stands in the order is looked up only if it has no room.
 func (q *search) candidate(v *probe.View, r *turns.Rotation) (placement uint32, found bool) {
 	if !q.rotate {

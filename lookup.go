@@ -24,7 +24,7 @@ func (s *snapshot[T, L]) fail() (T, error) {
 // GetN returns the values of the first n healthy placements in the key's order of
 // preference, each once, or all if there are fewer. The first is that of Get. An n of
 // 0 or below is nothing and no error. Otherwise the errors are those of Get. It costs
-// a read for each slot or point met, and one allocation.
+// a read for each slot or point met, and one allocation, two for over 32 placements.
 func (c *core[T, L]) GetN(key string, n int) ([]T, error) {
 	s := c.now()
 	switch {

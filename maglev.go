@@ -177,7 +177,8 @@ func (t *table) lay(placements []probe.Placement) (*table, error) {
 
 func (t *table) config() Config {
 	if t.custom != nil {
-		return Config{TableSize: int(t.Size()), MaxSize: t.maxSize, TableLayout: t.custom}
+		custom := *t.custom // the caller may write to it
+		return Config{TableSize: int(t.Size()), MaxSize: t.maxSize, TableLayout: &custom}
 	}
 	var slack *float64
 	if t.Slack != nil {

@@ -166,8 +166,14 @@ func (c Config) set(to *config) {
 	override(&to.Seed, c.Seed)
 	override(&to.LoadFactor, c.LoadFactor)
 	override(&to.LoadFloor, c.LoadFloor)
-	override(&to.RingLayout, c.RingLayout)
-	override(&to.TableLayout, c.TableLayout)
+	if c.RingLayout != nil { // copies, since the caller may write to them
+		layout := *c.RingLayout
+		to.RingLayout = &layout
+	}
+	if c.TableLayout != nil {
+		layout := *c.TableLayout
+		to.TableLayout = &layout
+	}
 	if c.Hash != nil {
 		to.Hash, to.hashGiven = c.Hash, true
 	}

@@ -173,7 +173,8 @@ func (r *points) unit() string { return "points" }
 
 func (r *points) config() Config {
 	if r.custom != nil {
-		return Config{MaxSize: r.maxSize, RingLayout: r.custom}
+		custom := *r.custom // the caller may write to it
+		return Config{MaxSize: r.maxSize, RingLayout: &custom}
 	}
 	return Config{Replicas: int(r.Replicas), UnitWeight: uint32(r.UnitWeight), MaxSize: r.maxSize, Seed: r.Digests.Seed, Hash: r.Hash.Fn}
 }

@@ -69,7 +69,7 @@ func Follow(ctx context.Context, table ListTable, source Source, opts FollowOpti
 	switch {
 	case isNil(table):
 		return nil, ErrNilTable
-	case source == nil:
+	case isNil(source):
 		return nil, ErrNilSource
 	}
 	opts, err := opts.withDefaults()

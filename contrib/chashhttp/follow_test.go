@@ -233,6 +233,8 @@ func TestFollow_Options(t *testing.T) {
 	require.ErrorIs(t, err, chashhttp.ErrNilTable)
 	_, err = chashhttp.Follow(t.Context(), emptyTable(t), nil, slow)
 	require.ErrorIs(t, err, chashhttp.ErrNilSource)
+	_, err = chashhttp.Follow(t.Context(), emptyTable(t), chashhttp.SourceFunc(nil), slow)
+	require.ErrorIs(t, err, chashhttp.ErrNilSource)
 	for name, opts := range map[string]chashhttp.FollowOptions{
 		"Interval": {Interval: -1}, "Retry": {Retry: -1}, "Timeout": {Timeout: -1},
 	} {

@@ -146,8 +146,7 @@ func (r *record) eject(now time.Time, chance float64, rules *rules) time.Duratio
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.out {
-		r.forgive(now, rules)
-		r.times++
+		r.times = r.unforgiven(now, rules) + 1
 		r.out, r.since = true, now
 		r.reset()
 	}
@@ -158,11 +157,11 @@ func (r *record) eject(now time.Time, chance float64, rules *rules) time.Duratio
 	return wait + time.Duration(chance*float64(wait/5))
 }
 
-// forgive takes off one ejection for each while that the server has been in.
-func (r *record) forgive(now time.Time, rules *rules) {
-	if whiles := int64(now.Sub(r.since)) / forgiving / int64(rules.out); whiles > 0 {
-		r.times = max(0, r.times-int(min(whiles, int64(r.times))))
-	}
+// unforgiven returns the number of ejections, less one for each while that the server has
+// been in.
+func (r *record) unforgiven(now time.Time, rules *rules) int {
+	whiles := int64(now.Sub(r.since)) / forgiving / int64(rules.out)
+	return r.times - int(min(max(whiles, 0), int64(r.times)))
 }
 
 // restore brings the server back, gently or at once.
@@ -199,6 +198,5 @@ func (r *record) idle(now time.Time, rules *rules) bool {
 	if r.out || r.allowance > 0 || now.Sub(r.last) <= max(rowTime, windowTime) {
 		return false
 	}
-	r.forgive(now, rules)
-	return r.times == 0
+	return r.unforgiven(now, rules) == 0
 }

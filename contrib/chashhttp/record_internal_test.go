@@ -85,6 +85,20 @@ func TestRecord_BackOff(t *testing.T) {
 	require.Equal(t, 3*time.Second, r.eject(c.Time, 0, &testRules), "one that is out is not counted again")
 }
 
+// A look at whether there is anything to remember forgives nothing by itself.
+func TestRecord_IdleChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	r := &record{times: 2, since: c.Time, last: c.Time}
+	slow := testRules
+	slow.out = 10 * time.Second
+	now := c.after(forgiving*slow.out + time.Second) // one is forgiven
+	for range 3 {
+		require.False(t, r.idle(now, &slow))
+	}
+	require.True(t, r.idle(c.after(forgiving*slow.out), &slow), "both are")
+}
+
 // Flapping for an hour is seldom in: what the back-off is for.
 func TestRecord_FlappingIsSeldomIn(t *testing.T) {
 	t.Parallel()

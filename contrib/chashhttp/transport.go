@@ -104,10 +104,10 @@ func NewTransport(table Table, key Key, opts Options) (*Transport, error) {
 	}, nil
 }
 
-// isNil reports whether a table is nil, or a nil pointer.
-func isNil(table any) bool {
-	v := reflect.ValueOf(table)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+// isNil reports whether v is nil, or a nil pointer or function.
+func isNil(value any) bool {
+	v := reflect.ValueOf(value)
+	return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
 // bound sets the bounds of the loads.

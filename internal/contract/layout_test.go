@@ -649,3 +649,57 @@ func TestLayout_Form(t *testing.T) {
 		require.ErrorIs(t, err, chash.ErrCorrupt, what)
 	}
 }
+
+// TestLayout_ConfigIsACopy: what a caller writes to a Config changes no structure, neither
+// the one that it came from nor the one that was made with it.
+func TestLayout_ConfigIsACopy(t *testing.T) {
+	ring, err := chash.NewRing(chash.Named("a", "b"), chash.WithRingLayout(tokensOf("one", spreadOf(5))))
+	require.NoError(t, err)
+	config := ring.Config()
+	again, err := chash.NewRing(chash.Named("a", "b"), config)
+	require.NoError(t, err)
+	*config.RingLayout = chash.RingLayout{}
+	for _, r := range []*chash.Ring[string]{ring, again} {
+		require.Equal(t, "one", r.Stats().Layout)
+		require.NoError(t, r.Add(chash.Named("c")...))
+	}
+	slots := func(_ []chash.Placement, size int) ([]uint32, error) { return make([]uint32, size), nil }
+	table, err := chash.NewMaglev(chash.Named("a"), chash.WithTableLayout(chash.TableLayout{
+		Name: "one",
+		Slots: func(placements []chash.Placement, size int) ([]uint32, error) {
+			if len(placements) == 0 {
+				return nil, nil
+			}
+			return slots(placements, size)
+		},
+	}))
+	require.NoError(t, err)
+	*table.Config().TableLayout = chash.TableLayout{}
+	require.Equal(t, "one", table.Stats().Layout)
+	require.NoError(t, table.Add(chash.Named("b")...))
+}
+
+// TestLayout_MarshalHasOneForm: data without a size, or with options that a layout excludes,
+// are corrupt, although their checksum is right.
+func TestLayout_MarshalHasOneForm(t *testing.T) {
+	layout := chash.WithRingLayout(tokensOf("one", spreadOf(5)))
+	ring, err := chash.NewRing(chash.Named("a", "b"), layout)
+	require.NoError(t, err)
+	data, err := ring.Marshal(nil)
+	require.NoError(t, err)
+	const head, option = 8, 9 // bytes; the options are the size, the hash and the name
+	sum := func(parts ...[]byte) []byte {
+		all := slices.Concat(parts...)
+		return binary.BigEndian.AppendUint64(all, xxhash.Sum64(all))
+	}
+	body := data[:len(data)-8]
+	_, err = chash.UnmarshalRing[string](sum(body), nil, layout)
+	require.NoError(t, err)
+	_, err = chash.UnmarshalRing[string](sum(body[:head], body[head+option:]), nil, layout)
+	require.ErrorIs(t, err, chash.ErrCorrupt)
+	require.ErrorContains(t, err, "no size")
+	unit := []byte{6, 0, 0, 0, 0, 0, 0, 0, 5}
+	_, err = chash.UnmarshalRing[string](sum(body[:head+2*option], unit, body[head+2*option:]), nil, layout)
+	require.ErrorIs(t, err, chash.ErrCorrupt)
+	require.ErrorContains(t, err, "unit weight and a layout")
+}
