@@ -9,8 +9,8 @@ import (
 	"github.com/chash-go/chash/benchmarks/peers/internal/peer"
 )
 
-// TestMeasure: each library answers, moves no fewer keys than it must but for those that
-// the newcomer or the leaver has, and is measured alike in every run.
+// TestMeasure: each library answers, and moves at least the keys that the newcomer or the
+// leaver has. Every run measures the same.
 func TestMeasure(t *testing.T) {
 	for _, p := range peer.All {
 		t.Run(p.Name, func(t *testing.T) {

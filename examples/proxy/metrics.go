@@ -72,7 +72,7 @@ func (h *proxy) writeMetrics(w io.Writer) {
 		}
 		fmt.Fprintf(w, "proxy_backend_healthy{backend=\"%s\"} %d\n", label(b.Name), healthy)
 	}
-	// The name that contrib/chashprom has too, so that the command chash can compare processes.
+	// contrib/chashprom has the same name, so that the command chash can compare processes.
 	const name = "chash_fingerprint_info"
 	fmt.Fprintf(w, "# HELP %s Always 1. Equal fingerprints mean equal mappings while all backends are healthy.\n# TYPE %s gauge\n", name, name)
 	fmt.Fprintf(w, "%s{fingerprint=\"%016x\"} 1\n", name, h.pool.table.Fingerprint())
@@ -80,8 +80,8 @@ func (h *proxy) writeMetrics(w io.Writer) {
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
-// label returns a name as it stands in a label. One that is not valid UTF-8 appears
-// quoted as in Go, and so does one that looks quoted, so that no two are alike.
+// label returns a name in the form of a label. A name that is not valid UTF-8 is quoted as
+// in Go. A name that looks quoted is quoted too, so that no two labels are equal.
 func label(name string) string {
 	if !utf8.ValidString(name) || strings.HasPrefix(name, `"`) {
 		name = strconv.Quote(name)

@@ -107,9 +107,9 @@ func (w *Twin) withTiesOrSlack(bits uint64, slack float64) {
 	}
 }
 
-// FuzzOperations runs the calls that the data stand for, on a structure and on
-// clones that split off from it, each beside a twin. After each call everything
-// that can be seen of the one called is as the twin says; in the end, of all.
+// FuzzOperations runs the calls that the data encode, on a structure and on clones of it,
+// each with a twin. After each call, the structure that was called agrees with its twin in
+// all that a caller can see. In the end, all of them do.
 func FuzzOperations(t *testing.T, ring bool, data []byte) {
 	type pair struct {
 		s   Structure

@@ -389,10 +389,10 @@ func TestProperty_RingDisruption(t *testing.T) {
 //
 // Why few. Left alone, the backends would go through their preferences as before, only
 // with fewer claims taken away from them by others, and each slot would go to whoever
-// prefers it most: no other slot would move. But a backend meets the slots of the
-// removed one as they fall in its own preferences, about M/n^2 of them until the table
-// of n backends is full, give or take the square root of that: sqrt(M)/n. By so many
-// preferences it gets ahead of others or falls behind. The two that prefer a slot most
+// prefers it most: no other slot would move. But the slots of
+// the removed backend are among the preferences of each other one: about M/n^2 until the
+// table of n backends is full, give or take the square root of that, sqrt(M)/n. By so
+// many preferences a backend gets ahead of others or falls behind. The two that prefer a slot most
 // lie M/n preferences apart on average, so a slot changes hands with a chance of the
 // order of sqrt(M)/n / (M/n) = 1/sqrt(M): that is some sqrt(M) slots.
 //

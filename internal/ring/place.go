@@ -169,9 +169,9 @@ func (r *Points) copyPoints(old *Points, owners []uint32, from, to uint32) {
 	}
 }
 
-// reindex fills the index from bucket first to end, exclusive, and returns end.
-// No point came or went there, so the points begin where they did on old but for
-// those that came and went before: taken is how many of old are in r or gone.
+// reindex fills the index from bucket first to end, exclusive, and returns end. No point
+// came or went there. So the points begin where they did on old, moved by the number of
+// points that came and went before. taken is how many points of old are in r or gone.
 func (r *Points) reindex(old *Points, first, end uint64, taken uint32) uint64 {
 	if end <= first {
 		return first

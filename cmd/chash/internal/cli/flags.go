@@ -43,6 +43,19 @@ func (f *sourceFlags) read(a *app, path string) (*input.List, error) {
 	return input.Read(path, a.stdin, input.Format(f.format), f.pool)
 }
 
+// build makes the structure of a list after the changes by flags.
+func (f *sourceFlags) build(list *input.List, which *specFlags) (*mapping.Mapping, error) {
+	backends, err := f.edits.Apply(list.Backends)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := which.one(list)
+	if err != nil {
+		return nil, err
+	}
+	return spec.Build(backends)
+}
+
 // specFlags say which structures are meant: one, or for plan and size several.
 type specFlags struct {
 	structure  string

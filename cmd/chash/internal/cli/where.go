@@ -83,15 +83,7 @@ func (r *whereRun) run(keys []string) error {
 	if err != nil {
 		return err
 	}
-	backends, err := r.source.edits.Apply(list.Backends)
-	if err != nil {
-		return err
-	}
-	spec, err := r.spec.one(list)
-	if err != nil {
-		return err
-	}
-	m, err := spec.Build(backends)
+	m, err := r.source.build(list, &r.spec)
 	if err != nil {
 		return err
 	}

@@ -31,8 +31,8 @@ const (
 
 // A simulation takes a lease for each request and gives it back when InFlight more
 // requests have come: so that many are in flight at any time. It begins anew with each
-// stretch. The first InFlight requests of a stretch fill the pipe and do not count, but
-// for those of the beginning of the log.
+// stretch. The first InFlight requests of a stretch only fill the backends: they do not
+// count, other than at the beginning of the log.
 //
 // So a result depends on the log alone, and not on which worker had which chunk.
 type simulation struct {
